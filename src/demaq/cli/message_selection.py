@@ -11,7 +11,9 @@ import click
 
 from demaq.cli.parameters import TimeOrAge
 from demaq.cli.stores import parse_number, program_of
+from demaq.evaluation.state.slice_keys import SliceKeys
 from demaq.operations.search import Matches, MessageSelection, check_names, check_selection
+from demaq.operations.selected_values import convert_values, has_typed_values
 from demaq.store.location import StoreLocation
 from demaq.store.message_scan import STATE_BITS
 from demaq.store.sql_store import SqlStore
@@ -89,11 +91,17 @@ def make_selection(
     )
 
 
-def expect_selection(store: SqlStore, selection: MessageSelection) -> None:
-    """Raises an OperatorError if no message can be selected, because the store knows none of these names."""
+def expect_selection(store: SqlStore, selection: MessageSelection) -> MessageSelection:
+    """Return a selection with values as the store has them.
+
+    Raises an OperatorError if no message can be selected, because the store knows none of these names.
+    """
     program = program_of(store)
     check_selection(selection, program)
     check_names(store, selection, program)
+    if program is None or not has_typed_values(selection, program):
+        return selection
+    return convert_values(selection, program, SliceKeys(program))
 
 
 @contextmanager

@@ -41,7 +41,7 @@ def purge(
         raise click.UsageError("say which messages to remove: their ids, or a condition such as --queue")
     with open_for_reading(place) as store, matching(selection, place) as matches:
         store.limit_statements(STATEMENT_SECONDS_MAX)
-        expect_selection(store, selection)
+        selection = expect_selection(store, selection)
         newest = store.snapshot()
         last = None
         if dry_run or (sys.stdin is not None and sys.stdin.isatty() and not yes):

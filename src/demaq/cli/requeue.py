@@ -77,7 +77,7 @@ def requeue(
         store = opened.enter_context(open_for_reading(place))
         matches = opened.enter_context(matching(selection, place))
         store.limit_statements(STATEMENT_SECONDS_MAX)
-        expect_selection(store, selection)
+        selection = expect_selection(store, selection)
         _, digest, files = program_on(store, place)
         evaluator = ProcessEvaluator(files, place.where)
         opened.callback(evaluator.close)

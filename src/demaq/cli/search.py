@@ -75,7 +75,7 @@ def search(
     start = parse_number(after, "--after") if after is not None else None
     with open_for_reading(place) as store, matching(selection, place) as matches:
         store.limit_statements(STATEMENT_SECONDS_MAX)
-        expect_selection(store, selection)
+        selection = expect_selection(store, selection)
         if follow:
             _follow(store, selection, matches, start, as_json)
             return

@@ -130,7 +130,7 @@ def run_error_again(visit: Visit) -> Answer:
         original = stored.body if stored is not None else report.initial
         text = read_text(visit)
         body = text if text != (original or "").replace("\r\n", "\n") else None
-    selection = read_selection({"id": str(message.seq)}, visit.now)
+    selection = read_selection(visit, {"id": str(message.seq)})
     who, why = visit.user.name, read_reason(visit)
     all_rules, again = visit.is_ticked("all_rules"), visit.is_ticked("again")
     done = visit.worker.run("requeue", visit.place, selection, who, why, body, all_rules, again)
@@ -144,13 +144,13 @@ def run_error_again(visit: Visit) -> Answer:
 
 def plan_bulk(visit: Visit) -> Answer:
     """Return what would be requeued of a group: the dry run before the action."""
-    selection = read_selection(_wanted(visit), visit.now)
+    selection = read_selection(visit, _wanted(visit))
     plan = visit.worker.run("plan_requeue", visit.place, selection)
     return Rendered(template="requeue.html", values={"plan": plan, "query": _wanted(visit), "report": None})
 
 
 def run_bulk(visit: Visit) -> Answer:
-    selection = read_selection(_wanted(visit), visit.now)
+    selection = read_selection(visit, _wanted(visit))
     who, why = visit.user.name, read_reason(visit)
     report = visit.worker.run("requeue", visit.place, selection, who, why)
     return Rendered(template="requeue.html", values={"plan": None, "query": _wanted(visit), "report": report})
@@ -190,7 +190,7 @@ def read_errors(visit: Visit) -> Answer:
 
 def requeue_by_api(visit: Visit) -> Answer:
     expect_fields(visit.form, ("why", "dry_run", "body", "all_rules", "again", "csrf"))
-    selection = read_selection(visit.form, visit.now)
+    selection = read_selection(visit, visit.form)
     if selection.is_empty:
         raise BadRequest("say which errors: their ids, or a condition such as error: *")
     expect_names(visit, selection)

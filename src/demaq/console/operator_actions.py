@@ -74,7 +74,7 @@ def _back(kind: str, name: str) -> str:
 
 def ask_purge(visit: Visit) -> Answer:
     """Return what would be removed: the dry run."""
-    selection = read_selection(visit.query, visit.now)
+    selection = read_selection(visit, visit.query)
     plan = plan_purge(visit.store, selection) if not selection.is_empty and selection.xpath is None else None
     return Rendered(
         template="purge.html",
@@ -90,7 +90,7 @@ def ask_purge(visit: Visit) -> Answer:
 
 def run_purge(visit: Visit) -> Answer:
     report = _purge(visit)
-    selection = read_selection(visit.form, visit.now)
+    selection = read_selection(visit, visit.form)
     return Rendered(
         template="purge.html",
         values={"plan": None, "words": describe_selection(selection), "query": {}, "report": report, "states": STATES},
@@ -98,7 +98,7 @@ def run_purge(visit: Visit) -> Answer:
 
 
 def _read_purged(visit: Visit) -> MessageSelection:
-    selection = read_selection(visit.form, visit.now)
+    selection = read_selection(visit, visit.form)
     if selection.xpath is not None:
         raise BadRequest("messages are not removed by an expression here; demaq purge does so")
     return selection
@@ -148,7 +148,7 @@ def resume_by_api(visit: Visit) -> Answer:
 
 def purge_by_api(visit: Visit) -> Answer:
     expect_fields(visit.form, ("why", "dry_run", "last", "csrf"))
-    expect_names(visit, read_selection(visit.form, visit.now))
+    expect_names(visit, read_selection(visit, visit.form))
     if visit.is_ticked("dry_run"):
         return Data(plan_purge(visit.store, _read_purged(visit)))
     return Data(_purge(visit))

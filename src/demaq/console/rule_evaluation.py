@@ -25,6 +25,7 @@ from demaq.evaluation.state.snapshot_reader import Documents, SnapshotReader, ma
 from demaq.language.loader import load_program_texts
 from demaq.operations.requeue import Requeuer, RequeueReport
 from demaq.operations.search import MessageSelection, SearchPage, search
+from demaq.operations.selected_values import convert_values
 from demaq.operations.why.verdicts import MessageVerdict
 from demaq.operations.why.why_message import why_message
 from demaq.operations.xpath_filter import open_filter
@@ -73,6 +74,14 @@ def search_by_expression(
                 rows_max=bounds[0],
                 texts_max=bounds[1],
             )
+
+
+def convert_selection(place: StoreLocation, selection: MessageSelection) -> MessageSelection:
+    """Return a selection with values as the store has them, in whatever form someone has written them."""
+    with _open(place) as (_, evaluator, _):
+        compiled = evaluator.compiled
+        program = compiled.plan.program
+        return convert_values(selection, program, SliceKeys(program, compiled.saxon))
 
 
 def find_slice_key(place: StoreLocation, slicing: str, text: str) -> CanonicalKey:

@@ -68,7 +68,7 @@ def show_search(visit: Visit) -> Answer:
 def _show(visit: Visit, template: str) -> Answer:
     words = visit.text("q")
     given = {**visit.query, **_read_words(words)} if words is not None else visit.query
-    selection = read_selection(given, visit.now)
+    selection = read_selection(visit, given)
     has_asked = template == "messages.html" or not selection.is_empty
     page = run_search(visit, selection, visit.limit()) if has_asked else None
     program = visit.application.program if visit.application is not None else None
@@ -123,7 +123,7 @@ def _read_words(words: str | None) -> dict[str, str]:
 
 def read_search(visit: Visit) -> Answer:
     expect_fields(visit.query, ("limit", "order", "start"))
-    selection = read_selection(visit.query, visit.now)
+    selection = read_selection(visit, visit.query)
     expect_names(visit, selection)
     page = run_search(visit, selection, visit.limit())
     return Data(

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
+from demaq.console.store_pool import ConsoleBusy
 from demaq.console.visits import TEXT_MAX, BadRequest, Visit, parse_whole_number
 from demaq.errors import OperatorError
 from demaq.operations.search import MessageSelection, check_names
+from demaq.operations.selected_values import has_typed_values
 from demaq.store.message_scan import STATE_BITS
 from demaq.suggestions import describe_unknown
 
@@ -50,8 +52,22 @@ def expect_names(visit: Visit, selection: MessageSelection) -> None:
         raise BadRequest(str(error)) from None
 
 
-def read_selection(given: Mapping[str, str], now: datetime) -> MessageSelection:
-    """Return which messages are meant. Raises BadRequest."""
+def read_selection(visit: Visit, given: Mapping[str, str]) -> MessageSelection:
+    """Return which messages are meant, with values as the store has them. Raises BadRequest."""
+    selection = _read_fields(given, visit.now)
+    program = visit.application.program if visit.application is not None else None
+    if program is None or not has_typed_values(selection, program):
+        return selection
+    try:
+        converted: MessageSelection = visit.worker.run("convert_selection", visit.place, selection)
+    except ConsoleBusy:
+        raise
+    except OperatorError as error:
+        raise BadRequest(str(error)) from None
+    return converted
+
+
+def _read_fields(given: Mapping[str, str], now: datetime) -> MessageSelection:
 
     def get(name: str) -> str | None:
         value = given.get(name, "").strip()

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from demaq.engine.error_routing import ErrorReport, read_error
 from demaq.errors import OperatorError
+from demaq.evaluation.state.snapshot_reader import system_properties
 from demaq.language.program.program import Program
 from demaq.records import record
 from demaq.store.message_scan import STATE_BITS, MessageHead, Scan, State, matches_scan
@@ -289,8 +290,9 @@ class _TextReader:
 
 def has_content(message: StoredMessage, selection: MessageSelection) -> bool:
     """Return whether the properties and the text of a message match."""
+    set_by_system = system_properties(message) if selection.properties else {}
     for name, value in selection.properties:
-        known = message.properties.get(name)
+        known = message.properties.get(name) or set_by_system.get(name)
         if known is None or value not in (known.text, known.key):
             return False
     if not all([text in message.body for text in selection.texts]):

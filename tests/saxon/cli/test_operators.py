@@ -140,6 +140,8 @@ def test_a_timer_that_is_gone_is_no_place_to_go_on_from(demaq: Asked):
 
 def test_a_key_may_be_written_in_any_way_its_type_allows(demaq: Asked):
     assert [message["queue"] for message in demaq.json("slices", "orderMsgs", "017")] == ["orders", "orders"]
+    for condition in (["--slice", "orderMsgs", "017"], ["--property", "orderID=017"]):
+        assert len(demaq.json("search", "--queue", "orders", *condition)) == 2
     assert demaq("slices", "orderMsgs", "many") == 1
     assert demaq.err == "demaq: many is no key of slicing orderMsgs: its keys are xs:integer\n"
 

@@ -27,16 +27,30 @@ class SliceKeys:
 
     def key(self, slicing: str, text: str) -> str:
         """Return the key of a slice of this slicing. Raises a MessageError if the text is no value of its property."""
-        if has_text_keys(self._program, slicing):
+        kind = _key_type(self._program, slicing)
+        found = self._convert(kind, text)
+        if found is None:
+            raise MessageError("propertyError", f"{text} is no key of slicing {slicing}: its keys are xs:{kind}")
+        return found
+
+    def property_key(self, name: str, text: str) -> str:
+        """Return the key of a property's value. Raises a MessageError if the text is no value of the property."""
+        kind = self._program.properties[name].type
+        found = self._convert(kind, text)
+        if found is None:
+            raise MessageError("propertyError", f"{text} is no value of property {name}: its values are xs:{kind}")
+        return found
+
+    def _convert(self, kind: str, text: str) -> str | None:
+        if kind == "string":
             return text
         saxon = self._saxon = self._saxon or Saxon()
         if self._function is None:
             self._function = saxon.functions(make_runtime_query(_QUERY))[0]
-        kind = _key_type(self._program, slicing)
         found = saxon.call(self._function, saxon.string(kind), saxon.string(text))
-        if found == _FAILED:
-            raise MessageError("propertyError", f"{text} is no key of slicing {slicing}: its keys are xs:{kind}")
-        return found[1:]
+        if found == _FAILED and kind in ("date", "time"):  # their keys are written as points in time
+            return self._convert("dateTime", text)
+        return None if found == _FAILED else found[1:]
 
 
 def has_text_keys(program: Program, slicing: str) -> bool:
