@@ -13,7 +13,7 @@ from demaq.errors import OperatorError
 from demaq.operations.json_values import as_json
 from demaq.operations.pause import make_pause
 from demaq.operations.why import why_message
-from demaq.operations.why.verdict_text import write_details, write_headline, write_message
+from demaq.operations.why.verdict_text import write_details, write_headline, write_message, write_short
 from demaq.operations.why.verdicts import MadeMessage, RuleVerdict
 from demaq.testing import Lab
 
@@ -432,3 +432,33 @@ def test_the_command_shows_a_message_of_a_store(
         assert run(demaq, ["why", *args, "--store", "store"]) == 1
         assert capsys.readouterr().err.startswith("demaq: there is no ")
     assert run(demaq, ["why", "first", "--store", "store"]) == 2
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "xs:decimal(/order/Total) > 100",
+        "/order/Total * 2 > 100",
+        "-(/order/Total) < 0",
+        "xs:integer(/order/Total cast as xs:decimal?) = 90",
+        "round(/order/Total) = 90",
+        "number(/order/Total) > 100",
+        "sum((/order/item/@n, /order/item/@n) ! xs:integer(.)) < number(/order/Total)",
+        'upper-case(normalize-space(/order/Total)) = "90"',
+        "let $t := /order/Total return number($t) > 100",
+    ],
+)
+def test_what_a_value_was_computed_from_is_looked_at_if_it_is_missing(shop: Shop, condition: str):
+    lab = shop(condition)
+    found = said(lab, lab.enqueue("orders", ORDER))
+    assert "/order/Total finds nothing" in found, found
+    assert "there is total: upper and lower case differ" in found
+
+
+def test_the_short_form_names_every_alternative_and_the_closest_item(shop: Shop):
+    lab = shop('/order/total > 100 or @id = "18" or /order/item[@n > 20 and @sku = "C"]')
+    found = "\n".join(write_short(verdict(lab, lab.enqueue("orders", ORDER)), "processed", 200))
+    assert "/order/total > 100 is false" in found
+    assert '@id = "18" is false' in found
+    assert found.count("@n > 20 is false") == 1, found
+    assert found.count('@sku = "C" is false') == 1, found

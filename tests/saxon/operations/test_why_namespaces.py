@@ -149,4 +149,5 @@ def test_a_rule_that_is_not_asked_because_of_a_namespace_names_it(condition: str
 
 
 def test_the_names_that_are_there_have_their_namespaces() -> None:
-    assert "has no q:*, but Q{urn:p}total, Q{urn:p}item" in said("/p:order/q:*", IN_P)
+    assert "has no q:*, but p:total, p:item" in said("/p:order/q:*", IN_P)
+    assert "has no x, but Q{urn:p}total, Q{urn:p}item" in said("/*/x", IN_P, prolog="")

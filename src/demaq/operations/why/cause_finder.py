@@ -15,7 +15,7 @@ from dataclasses import replace
 from demaq.compiler.trees import has_no_else, split_conjuncts
 from demaq.evaluation.saxon.rule_probe import ProbedValue
 from demaq.language import ast
-from demaq.language.namespaces import FN
+from demaq.language.namespaces import FN, XS
 from demaq.operations.why.empty_finder import EmptyFinder
 from demaq.operations.why.examination import NESTING_MAX, Examination, text_of
 from demaq.operations.why.frames import CallFrame, Frames, TupleFrame, quantified_clauses, split_clauses
@@ -28,6 +28,8 @@ _VALUE = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 _NODE = frozenset({"is", "<<", ">>"})
 NUMBERS = frozenset({"xs:integer", "xs:decimal", "xs:double", "xs:float"})
 COMPARISONS = _GENERAL | _VALUE | _NODE
+_READS = (ast.Path, ast.AxisStep, ast.Postfix, ast.VarRef, ast.FunctionCall)
+"""Expressions that may find nothing without being written as nothing."""
 ALTERNATIVES_MAX = 8
 CALL_TEXT_MAX = 4
 """So many arguments of a function are shown with their values."""
@@ -151,7 +153,7 @@ class CauseFinder:
         return examination.cause(expr, words, operands=operands, parts=parts, hint=comparison_hint(left, symbol, right))
 
     def _explain_operand(self, side: ast.Expr, value: ProbedValue, frames: Frames) -> Cause | None:
-        """Return why a side of a comparison is empty, or counts nothing."""
+        """Return why a side of a comparison is empty, counts nothing, or was computed from nothing."""
         if value.count == 0:
             return self._empty.explain(side, frames)
         known = self._examination.names.functions.get(side)
@@ -162,6 +164,21 @@ class CauseFinder:
             if counted.count > 0 and counted.items[0].is_node:
                 shown = write_value(show_value(counted, False))
                 return self._examination.cause(side.args[0], f"is {shown}")
+            return None
+        return self._explain_argument(side, frames)
+
+    def _explain_argument(self, side: ast.Expr, frames: Frames) -> Cause | None:
+        """Return why a function such as `number` or `sum` is given nothing, and returns a value all the same."""
+        known = self._examination.names.functions.get(side)
+        if known is None or known[0] not in (FN, XS) or not isinstance(side, ast.FunctionCall):
+            return None
+        args = [arg for arg in side.args if isinstance(arg, _READS)]
+        for arg, value in zip(args, self._examination.values(frames, args), strict=True):
+            if value.count == 0 and value.error is None:
+                return self._empty.explain(arg, frames)
+            inner = self._explain_argument(arg, frames)
+            if inner is not None:
+                return inner
         return None
 
     # functions

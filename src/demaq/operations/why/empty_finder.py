@@ -13,7 +13,7 @@ from dataclasses import replace
 from demaq.compiler.trees import asks_for_position, split_conjuncts
 from demaq.evaluation.saxon.rule_probe import ProbedValue
 from demaq.language import ast
-from demaq.language.namespaces import FN, QS
+from demaq.language.namespaces import FN, QS, XS
 from demaq.operations.why.examination import CLOSEST, NESTING_MAX, Examination, text_of
 from demaq.operations.why.frames import CallFrame, FocusFrame, Frames, TupleFrame, split_clauses
 from demaq.operations.why.near_misses import list_names, similar_name
@@ -22,10 +22,8 @@ from demaq.operations.why.shown_values import count_of, show_value, write_value
 from demaq.operations.why.verdicts import Cause
 from demaq.source import NOWHERE
 
-_PASSED_ON = frozenset(
-    {"data", "head", "tail", "distinct-values", "reverse", "sort", "string", "zero-or-one", "unordered"}
-)
-"""Functions that return nothing if they are given nothing."""
+_ARITHMETIC = frozenset({"+", "-", "*", "div", "idiv", "mod"})
+"""Operators that return nothing if one side is nothing."""
 _SETS = frozenset({"|", "union", "intersect", "except", ","})
 _SOURCES = {
     (QS, "slice"): "is empty",
@@ -63,6 +61,10 @@ class EmptyFinder:
                 return self._path(expr, frames)
             case ast.OperatorChain(operators=("!", *_)):
                 return self._path(expr, frames)
+            case ast.OperatorChain(operators=(symbol, *_)) if symbol in _ARITHMETIC:
+                return self._without_argument(expr, expr.operands, frames)
+            case ast.Unary() | ast.TypeOperation():
+                return self._without_argument(expr, (expr.operand,), frames)
             case ast.OperatorChain(operators=(symbol, *_)) if symbol in _SETS:
                 return self._combined(expr, frames)
             case ast.Sequence():
@@ -115,13 +117,13 @@ class EmptyFinder:
             there, beside, deeper = [self._read_names(v) for v in self._examination.values(frames, listed, 40)]
             hint = similar_name(wanted, there, names.prefixes, sigil)
             if hint is None and there and words is not None:
-                words += f", but {list_names(there, sigil)}"
+                words += f", but {list_names(there, names.prefixes, sigil)}"
             if hint is None and wanted[1] in [local for _, local in beside]:
                 hint = f"there is {'' if sigil else '@'}{wanted[1]}, {'an element' if sigil else 'an attribute'}"
             if hint is None and wanted in deeper:
                 hint = f"there is one further down: //{sigil}{wanted[1]} finds it"
             if words is None:
-                root = f": the root is {list_names(there, sigil)}" if there else ""
+                root = f": the root is {list_names(there, names.prefixes, sigil)}" if there else ""
                 words = f"finds nothing{root}" if prefix.is_from_root else "finds nothing"
         return self._examination.cause(expr, words or "finds nothing", hint=hint)
 
@@ -194,8 +196,8 @@ class EmptyFinder:
             return None
         if known[:2] in _SOURCES:
             return examination.cause(expr, _SOURCES[known[:2]])
-        if known[0] == FN and known[1] in _PASSED_ON and expr.args:
-            return examination.cause(expr, "finds nothing", parts=[self.explain(expr.args[0], frames)])
+        if known[0] in (FN, XS):
+            return self._without_argument(expr, expr.args, frames)
         declared = examination.names.declared.get(known)
         if declared is None or declared.body is None:
             return None
@@ -205,6 +207,17 @@ class EmptyFinder:
         if examination.value(inner, declared.body).count or examination.value(inner, declared.body).error:
             return None
         return examination.cause(expr, "finds nothing", parts=[self.explain(declared.body, inner)])
+
+    def _without_argument(self, expr: ast.Expr, args: Sequence[ast.Expr], frames: Frames) -> Cause | None:
+        """Return that what a function or operator is given is empty, so that it returns nothing."""
+        if any([isinstance(arg, ast.Placeholder) for arg in args]):
+            return None
+        values = self._examination.values(frames, args)
+        empty = [arg for arg, value in zip(args, values, strict=True) if value.count == 0 and value.error is None]
+        if not empty:
+            return None
+        parts = [self.explain(arg, frames) for arg in empty]
+        return self._examination.cause(expr, "finds nothing", parts=parts)
 
     # tuples
 

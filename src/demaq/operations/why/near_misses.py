@@ -38,20 +38,23 @@ def similar_name(
             return f"{sigil}{local} is {asked} here, and {there} in the document: {hint(local, others[0], prefixes)}"
     same = [name for name in found if name[1].casefold() == local.casefold() and name[1] != local]
     if same:
-        return f"there is {_write_name(same[0], sigil)}: upper and lower case differ"
+        return f"there is {_write_name(same[0], prefixes, sigil)}: upper and lower case differ"
     close = Suggestions().closest(local, [name for _, name in found if name != local])
     return f"did you mean {sigil}{close}?" if close is not None else None
 
 
-def list_names(found: Sequence[tuple[str, str]], sigil: str) -> str:
-    """Return names that are there."""
-    shown = [_write_name(name, sigil) for name in found[:NAMES_LISTED]]
+def list_names(found: Sequence[tuple[str, str]], prefixes: Mapping[str, str], sigil: str) -> str:
+    """Return names that are there, as the module would write them where it has a prefix for them."""
+    shown = [_write_name(name, prefixes, sigil) for name in found[:NAMES_LISTED]]
     return ", ".join([*shown, *(["…"] if len(found) > NAMES_LISTED else [])])
 
 
-def _write_name(name: tuple[str, str], sigil: str) -> str:
+def _write_name(name: tuple[str, str], prefixes: Mapping[str, str], sigil: str) -> str:
     uri, local = name
-    return f"{sigil}Q{{{uri}}}{local}" if uri else f"{sigil}{local}"
+    if not uri:
+        return f"{sigil}{local}"
+    declared = [prefix for prefix, other in prefixes.items() if prefix and other == uri]
+    return f"{sigil}{declared[0]}:{local}" if declared else f"{sigil}Q{{{uri}}}{local}"
 
 
 def comparison_hint(left: ProbedValue, symbol: str, right: ProbedValue) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from textwrap import wrap
 
 from demaq.operations.why.shown_values import count_of, cut
@@ -20,7 +20,7 @@ from demaq.operations.why.verdicts import (
 INDENT = "  "
 WIDTH = 100
 CAUSES_SHORT = 3
-"""In the short form so many causes of a rule are named."""
+"""In the short form so many causes of a rule are named, and so many parts of a cause."""
 
 _PAST: dict[RuleResult, str] = {
     "fired": "fired",
@@ -102,9 +102,14 @@ def write_cause(cause: Cause, indent: str, width: int, is_short: bool = False) -
     lines = _wrap(f"{given}{cause.expression} {cause.words}", indent, width)
     inner = indent + INDENT
     lines += [line for hint in cause.hints for line in _wrap(f"hint: {hint}", inner, width)]
-    for part in cause.parts[:1] if is_short else cause.parts:
+    for part in _shorten(cause.parts) if is_short else cause.parts:
         lines += write_cause(part, inner, width, is_short)
     return lines
+
+
+def _shorten(parts: Sequence[Cause]) -> Sequence[Cause]:
+    """Return what is shown in the short form: all that is said about one item, but of several items only the first."""
+    return [part for part in parts if part.given == parts[0].given][:CAUSES_SHORT]
 
 
 def _write_made(item: MadeMessage | MadeReset, is_past: bool, width: int) -> list[str]:
