@@ -69,20 +69,23 @@ class ValueMasks:
         self._secret = secret
         self._masks: dict[str, str] = {}
         self._taken: set[str] = set()
+        self._found: set[tuple[MaskStep, ...]] = set()
 
-    def __len__(self) -> int:
-        return len(self._masks)
+    def list_unused(self, paths: Sequence[tuple[MaskStep, ...]]) -> list[str]:
+        """Return those of the paths that have led to nothing in any document."""
+        return [write_mask_path(path) for path in paths if path not in self._found]
 
     def find_values(self, text: str, paths: Sequence[tuple[MaskStep, ...]]) -> None:
         """Note the values that a document has at the paths: of attributes, and of all that is within elements."""
         root = parse_document(text).tree.getroot()
         for path in paths:
             for element, attribute in _select(root, path):
+                self._found.add(path)
                 if attribute is not None:
                     self._note(str(element.get(attribute)))
                 else:
-                    for each in element.iter("*"):
-                        for value in (each.text, *each.attrib.values()):
+                    for each in element.iter():  # comments, too
+                        for value in (each.text, *_attributes(each).values()):
                             self._note(str(value or "").strip())
                         for child in each:
                             self._note(str(child.tail or "").strip())
@@ -97,9 +100,9 @@ class ValueMasks:
         if not self._masks:
             return text
         tree = parse_document(text).tree
-        for each in tree.getroot().iter("*"):
+        for each in tree.getroot().iter():
             each.text = self.mask_value(each.text) if each.text else each.text
-            for name, value in each.attrib.items():
+            for name, value in _attributes(each).items():
                 each.set(name, self.mask_value(str(value)))
             for child in each:
                 child.tail = self.mask_value(child.tail) if child.tail else child.tail
@@ -126,6 +129,16 @@ class ValueMasks:
             message = f"{attempt}:{block}:{value}".encode("utf-8", "surrogatepass")
             yield from hmac.new(self._secret, message, hashlib.sha256).digest()
             block += 1
+
+
+def write_mask_path(path: Sequence[MaskStep]) -> str:
+    """Return a path as it is written."""
+    return "".join([f"{'//' if step.is_deep else '/'}{'@' if step.is_attribute else ''}{step.name}" for step in path])
+
+
+def _attributes(node: _Element) -> dict[str, str]:
+    """Return the attributes of an element; comments and processing instructions have none."""
+    return {str(name): str(value) for name, value in node.attrib.items()} if isinstance(node.tag, str) else {}
 
 
 def _select(root: _Element, path: Sequence[MaskStep]) -> Iterator[tuple[_Element, str | None]]:

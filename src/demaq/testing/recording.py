@@ -78,7 +78,7 @@ def record_scenario(
         expected, changed = _transfer(expected, masked)
         made = masked
         notices += [f"with the masks something else is made in queue {queue}" for queue in changed]
-        notices += ["no value is at a path to mask"] if not len(masks) else []
+        notices += [f"nothing is at {path}: nothing is masked for it" for path in masks.list_unused(paths)]
     text = _write(name, begins, collections, groups, rest, made, expected)
     return RecordedScenario(text=text, inputs=len(traffic.inputs), notices=tuple(notices))
 
