@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from demaq.cli.parameters import TimeOrAge
-from demaq.cli.stores import parse_number, program_of
+from demaq.cli.stores import format_count, parse_number, program_of
 from demaq.evaluation.state.slice_keys import SliceKeys
 from demaq.operations.search import Matches, MessageSelection, check_names, check_selection
 from demaq.operations.selected_values import convert_values, has_typed_values
@@ -115,7 +115,7 @@ def matching(selection: MessageSelection, place: StoreLocation) -> Iterator[Matc
     with open_filter(selection.xpath, selection.namespaces, place.where) as matches:
         yield matches
         if matches.failed:
-            click.echo(f"the expression had an error on {matches.failed:,} messages", err=True)
+            click.echo(f"the expression had an error on {format_count(matches.failed, 'message')}", err=True)
 
 
 def _split(option: str, items: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -16,6 +16,7 @@ from demaq.cli.messages import format_prefix
 from demaq.cli.stores import (
     PAGE,
     fit_line,
+    format_count,
     json_option,
     open_for_reading,
     parse_number,
@@ -93,7 +94,7 @@ def search(
     elif not found:
         print_empty("no message meets the conditions")
     if following is not None:
-        tell(f"looked at {scanned:,} messages; there may be more: --after {following}")
+        tell(f"looked at {format_count(scanned, 'message')}; there may be more: --after {following}")
 
 
 def _read_pages(

@@ -116,7 +116,10 @@ class Requeuer:
         `again` requeues also what was requeued before.
         """
         expect_words(why)
-        text = self._read_body(body, found) if body is not None else None
+        wanted = max(len(found), len(selection.seqs))
+        if body is not None and wanted != 1:
+            raise OperatorError(f"a changed text is for one error, and these are {wanted:,}")
+        text = self._read_body(body) if body is not None else None
         name = make_name(text, again)
         watch = uuid.uuid4().hex
         results: list[RequeuedMessage] = []
@@ -193,9 +196,7 @@ class Requeuer:
         request = item.request(name)
         return self._store.requested(request).get(request)
 
-    def _read_body(self, body: bytes, found: Sequence[FoundMessage]) -> str:
-        if len(found) != 1:
-            raise OperatorError(f"a changed text is for one error, and these are {len(found):,}")
+    def _read_body(self, body: bytes) -> str:
         try:
             return parse_document(body).text
         except MessageError as error:

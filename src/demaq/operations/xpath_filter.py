@@ -79,7 +79,10 @@ def check_expression(files: Mapping[str, str]) -> None:
         is_one = list(program.properties_of(QUEUE)) and not program.rules and len(program.modules) == 1
         compile_program(program)
     except ProgramError as error:
-        raise OperatorError(f"the expression is wrong: {error.message}") from None
+        message = error.message
+        if error.at is not None and error.at.line == files[FILE].count("\n"):  # where the parentheses around it close
+            message = message.replace("found `)`", "found its end")
+        raise OperatorError(f"the expression is wrong: {message}") from None
     declared = [queue for queue in program.queues.values() if not queue.name.startswith("demaq:")]
     if not is_one or len(declared) != 1:
         raise OperatorError("the expression is wrong: it is not one expression")

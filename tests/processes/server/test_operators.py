@@ -160,7 +160,11 @@ def test_many_errors_are_requeued_after_a_dry_run_and_reported(shop: Running):
     assert record["details"]["messages"] == [each["message"] for each in report["messages"] if each["new"]]
 
     # Each message has two errors now, and is requeued once for them.
+    both = [each for each in found(shop, "--error", "FOAR0001") if each == errors[0] or each not in errors][:2]
     assert len(found(shop, "--error", "FOAR0001")) == 11
+    command = ["requeue", *both, "--body", str(repaired), "--store", str(shop.node.folder)]
+    refused = CliRunner().invoke(demaq, command)
+    assert "a changed text is for one error, and these are 2" in str(refused.exception), "whichever is meant"
     again = ask(shop, "requeue", "--error", "FOAR*", "--again")
     assert (again["requeued"], again["failed"]) == (6, 6)
     originals = [each["original"] for each in again["messages"]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from demaq.errors import OperatorError
@@ -42,6 +44,14 @@ def test_what_is_not_one_expression_is_refused_in_one_line(expression: str):
     with pytest.raises(OperatorError, match="the expression is wrong") as refusal:
         check(expression)
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("expression", "found"), [("//order[", "found its end"), ("1 +", "found its end"), ("1 + )", "found `)`")]
+)
+def test_nothing_is_said_about_what_is_written_around_an_expression(expression: str, found: str):
+    with pytest.raises(OperatorError, match=re.escape(found)):
+        check(expression)
 
 
 @pytest.mark.parametrize(("prefix", "uri"), [("o o", "urn:a"), ("o", 'urn:"a'), ("o", ""), ("1", "urn:a")])
