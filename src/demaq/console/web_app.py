@@ -259,7 +259,9 @@ class ConsoleApp:
     async def _not_found(self, request: Request, error: Exception) -> Response:
         status = getattr(error, "status_code", 404)
         said = "there is no such page" if status == 404 else "this is not done here that way"
-        return self._fail(request, status, said, None, request.url.path.startswith("/api"))
+        answer = self._fail(request, status, said, None, request.url.path.startswith("/api"))
+        answer.headers.update(getattr(error, "headers", None) or {})
+        return answer
 
     def _challenge(self) -> str:
         kinds = {"basic": 'Basic realm="demaq", charset="UTF-8"', "bearer": 'Bearer realm="demaq"'}
@@ -288,12 +290,14 @@ class ConsoleApp:
             return self._fail(request, 403, said, user, is_api)
         return fields
 
-    async def _show_login(self, request: Request, said: str | None = None, status: int = 200) -> Response:
+    async def _show_login(
+        self, request: Request, said: str | None = None, status: int = 200, to: str | None = None
+    ) -> Response:
         if not self._settings.auth:
             return RedirectResponse("/console", 303)
         values = {
             "said": said,
-            "next": _safe_next(request.query_params.get("next")),
+            "next": _safe_next(to or request.query_params.get("next")),
             "csrf": self._open_csrf,
             "has_passwords": "basic" in self._settings.auth,
         }
@@ -305,14 +309,14 @@ class ConsoleApp:
         if fields is None or is_same_origin(request.headers, self._scheme()) is False:
             return await self._show_login(request, "that request came from another site", 403)
         if not is_csrf_token(fields.get("csrf"), self._open_csrf):
-            return await self._show_login(request, "the page was too old; please repeat it", 403)
+            return await self._show_login(request, "the page was too old; please repeat it", 403, fields.get("next"))
         if "basic" not in self._settings.auth:
             return await self._show_login(request, "this node has no users with passwords", 403)
         shown = basic_header(fields.get("user", ""), Secret(fields.get("password", "")))
         found = await self._authenticator.decide(CONSOLE, shown, None, self._address(request))
         if isinstance(found, Denied):
             await self._authenticator.hold(found)
-            return await self._show_login(request, found.message, found.status)
+            return await self._show_login(request, found.message, found.status, fields.get("next"))
         cookie = self._sessions.begin(found.name, found.hash)
         response = RedirectResponse(_safe_next(fields.get("next")), 303)
         response.set_cookie(

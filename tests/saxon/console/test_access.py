@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -67,6 +68,22 @@ def test_a_session_begins_with_a_password_and_ends_with_the_logout(client: Conso
     assert client.post("/console/logout", {"csrf": page.csrf()}).status == 303
     client.cookies["demaq-session"] = cookie
     assert client.get("/console/help").status == 303
+
+
+def test_a_login_leads_where_one_wanted_to_go_also_after_a_wrong_password(client: ConsoleClient):
+    page = client.get("/console/login?next=%2Fconsole%2Ferrors")
+    for password, status in (("wrong password", 401), (PASSWORD, 303)):
+        found = re.search(r'name="next" value="([^"]*)"', page.text)
+        assert found is not None
+        fields = {"csrf": page.csrf(), "user": "read", "password": password, "next": found[1]}
+        page = client.post("/console/login", fields)
+        assert page.status == status
+    assert page.headers["location"] == "/console/errors"
+
+
+def test_another_method_is_refused_with_those_that_are_allowed(client: ConsoleClient):
+    answer = client.send("PUT", "/api/pause", b"", {})
+    assert (answer.status, answer.headers["allow"]) == (405, "POST")
 
 
 def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(client: ConsoleClient):
