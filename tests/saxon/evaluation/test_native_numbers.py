@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import struct
+from collections.abc import Sequence
 
 import pytest
 import saxonche
@@ -12,7 +13,7 @@ import saxonche
 from demaq.documents import parse_document
 from demaq.evaluation.native.fallback import NeedsSaxon
 from demaq.evaluation.native.number_texts import double_text
-from tests.support.native import compare
+from tests.support.native import Comparison, compare
 
 NUMBERS = 40_000
 QUERY = "declare variable $s external; string-join(tokenize($s, ' ') ! string(xs:double(.)), ' ')"
@@ -74,3 +75,20 @@ def test_special_numbers_with_white_space_are_what_saxon_takes_them_for(text: st
     found = compare([rule], [parse_document(f"<m>{text}</m>")])
     assert not found.differences
     assert found.native or text[-1] in " \n"
+
+
+def compare_numbers(expressions: Sequence[str], numbers: Sequence[str]) -> Comparison:
+    rules = [f"if (/m) then do enqueue <o>{{ {expression} }}</o> into o" for expression in expressions]
+    found = compare(rules, [parse_document(f"<m><n>{number}</n></m>") for number in numbers])
+    assert not found.differences
+    return found
+
+
+def test_a_double_of_which_saxon_makes_the_greatest_long_is_left_to_it():
+    doubles = ["number(/m/n)", "xs:float((//n)[1])"]
+    integers = ["xs:integer({})", "xs:unsignedLong({})", "{} idiv 1e0", "{} idiv 1"]
+    found = compare_numbers(
+        [integer.format(double) for integer in integers for double in doubles],
+        [str(2**63), str(2**63 - 1), "1e10", "1e20"],
+    )
+    assert len(found.native) == len(doubles) * len(integers)

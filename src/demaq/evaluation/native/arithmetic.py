@@ -20,6 +20,8 @@ _LARGE = 10**DIVISION_DIGITS
 _SMALL = 2**31
 """Saxon divides small integers in another way, which makes a difference if there are zeros at their end."""
 _POSITIONS_MAX = 50
+_CLAMPED = 2.0**63
+"""The one double of which Saxon makes another integer: the greatest of 64 bits, which is less by one."""
 _HALF = Decimal("0.5")
 
 decimal_add = EXACT.add
@@ -54,6 +56,13 @@ def to_single(value: Any) -> Single:
     if type(value) is not float and found != value and rounded != found and abs(found - rounded) * 2**24 >= abs(found):
         raise NeedsSaxon("a number that is rounded twice")
     return Single(rounded)
+
+
+def to_integer(value: float) -> int:
+    """Return a finite double without its fraction."""
+    if value == _CLAMPED:
+        raise NeedsSaxon("a double of which Saxon makes another integer")
+    return int(value)
 
 
 # --- division of integers and decimals
@@ -145,7 +154,7 @@ def double_idivide(dividend: float, divisor: float) -> int:
     quotient = dividend / divisor
     if not math.isfinite(quotient):
         raise NeedsSaxon("a quotient beyond all doubles")
-    return int(quotient)
+    return to_integer(quotient)
 
 
 def double_modulo(dividend: float, divisor: float) -> float:
@@ -210,7 +219,7 @@ def idivide_numbers(one: Any, other: Any) -> int:
         quotient = divide_numbers(one, other)
         if not math.isfinite(quotient):
             raise NeedsSaxon("a division by zero, or of no number")
-        return int(quotient)
+        return to_integer(quotient)
     return double_idivide(one, other) if kind is float else integer_idivide(one, other)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
-from demaq.evaluation.native.arithmetic import to_double, to_single
+from demaq.evaluation.native.arithmetic import to_double, to_integer, to_single
 from demaq.evaluation.native.atomic_values import (
     MOMENT_TYPES,
     NUMERIC_TYPES,
@@ -172,7 +172,9 @@ def cast_number(value: Any, name: str) -> Any:
         case "decimal" | "integer":
             if isinstance(value, float) and not math.isfinite(value):
                 raise InvalidValue("no decimal")
-            return int(value) if name == "integer" else Decimal(value)
+            if name == "decimal":
+                return Decimal(value)
+            return to_integer(value) if isinstance(value, float) else int(value)
     raise InvalidValue("types that are not cast to each other")
 
 
