@@ -92,3 +92,7 @@ def test_a_double_of_which_saxon_makes_the_greatest_long_is_left_to_it():
         [str(2**63), str(2**63 - 1), "1e10", "1e20"],
     )
     assert len(found.native) == len(doubles) * len(integers)
+
+
+def test_an_untyped_zero_is_compared_with_the_literal_minus_zero_as_saxon_does():
+    compare_numbers(["//n = -0e0", "//n != -(0e0)", "-0E5 >= //n", "//n = -0", "//n = -1e0"], ["0", "-0", "-1"])

@@ -28,6 +28,7 @@ from demaq.compiler.emit.python.code import (
 GENERAL = {"=": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 SINGLE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _LITERAL = re.compile(r"\(?-?[0-9.e+-]+\)?")
+_NEGATIVE_ZERO = re.compile(r"\(-[0.]+\)")
 _LITERAL_DIGITS_MAX = 15
 _EXACT_TYPES = frozenset({Type.INTEGER, Type.DECIMAL})
 _TEXT_TYPES = STRINGS | {Type.ANY_URI}
@@ -164,7 +165,9 @@ def _check(code: PythonCode) -> PythonCode:
 
 
 def _is_literal(code: PythonCode) -> bool:
-    return not code.is_list and len(code.item) <= _LITERAL_DIGITS_MAX and bool(_LITERAL.fullmatch(code.item))
+    if code.is_list or len(code.item) > _LITERAL_DIGITS_MAX or not _LITERAL.fullmatch(code.item):
+        return False
+    return not _NEGATIVE_ZERO.fullmatch(code.item)
 
 
 # --- arithmetic
