@@ -9,6 +9,8 @@ from demaq.evaluation.native.fallback import NeedsSaxon
 
 T = TypeVar("T")
 
+_POSITION_MAX = 2**31 - 1
+"""Of a greater position to insert at, Saxon takes 32 bits."""
 RANGE_MAX = 100_000
 """Longer ranges are left to Saxon, which makes no lists of them."""
 
@@ -24,6 +26,8 @@ def without(items: list[T], position: int) -> list[T]:
 
 
 def inserted(items: list[T], position: int, others: list[T]) -> list[T]:
+    if abs(position) > _POSITION_MAX:
+        raise NeedsSaxon("a position of more than 32 bits")
     place = max(position - 1, 0)
     return items[:place] + others + items[place:]
 
