@@ -101,3 +101,20 @@ def test_an_untyped_zero_is_compared_with_the_literal_minus_zero_as_saxon_does()
 def test_an_item_is_inserted_at_a_position_of_more_than_32_bits_where_saxon_inserts_it():
     found = compare_numbers(["insert-before((1, 2), xs:integer(number(//n)), 3)"], [str(2**31), str(-(2**31)), "2", "10"])
     assert found.compared == 2
+
+
+RANGES = ["1 to 3", "1 to count(//n)", "if (//n) then 1 to 3 else ()", "index-of(('a', 'b'), 'a')", "local:range()"]
+
+
+def test_an_untyped_value_is_compared_with_several_numbers_as_saxon_does():
+    operators = ["=", "!=", "<", ">="]
+    rules = [
+        f"if (//n[. {operator} ({numbers})]) then do enqueue <o/> into o"
+        for operator in operators
+        for numbers in (*RANGES, "1, 2", "1, -2, 3.5")
+    ]
+    head = "declare function local:range() as xs:integer* { 1 to 3 };"
+    bodies = [parse_document(f"<m><n>{number}</n></m>") for number in ("1.5", "2", "x", "1e0", "5")]
+    found = compare(rules, bodies, head)
+    assert not found.differences
+    assert found.native, "literals are"

@@ -30,6 +30,7 @@ SINGLE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _LITERAL = re.compile(r"\(?-?[0-9.e+-]+\)?")
 _NEGATIVE_ZERO = re.compile(r"\(-[0.]+\)")
 _LITERAL_DIGITS_MAX = 15
+_LITERALS = re.compile(r"\((?:(?: \+ )?\[(?:\(?-?[0-9.e+-]+\)?|Decimal\('[0-9.]+'\))\])+\)")
 _EXACT_TYPES = frozenset({Type.INTEGER, Type.DECIMAL})
 _TEXT_TYPES = STRINGS | {Type.ANY_URI}
 CASTS_FROM_TEXT = {
@@ -53,6 +54,8 @@ def compare(operator: str, left: PythonCode, right: PythonCode) -> PythonCode:
     if operator in SINGLE:
         return _compare_single(SINGLE[operator], one, other)
     sign = GENERAL[operator]
+    if _may_fail_in_saxon(one, other) or _may_fail_in_saxon(other, one):
+        raise NotTranslatable("a comparison of one untyped value with several numbers")
     if one.type in STRINGS and other.type in STRINGS and operator in ("=", "!="):
         return _compare_strings(operator, left, right)
     if Type.ATOMIC in (one.type, other.type):
@@ -66,6 +69,17 @@ def compare(operator: str, left: PythonCode, right: PythonCode) -> PythonCode:
     item = compared.format(*items)
     any_of = (item, clauses) if one.is_optional and other.is_optional else ("", "")
     return PythonCode(f"any([{item} {clauses}])", Type.BOOLEAN, any_of=any_of)
+
+
+def _may_fail_in_saxon(value: PythonCode, numbers: PythonCode) -> bool:
+    """Return whether one of two operands is a value without a type, the other one numbers that are not all literals.
+
+    With numbers of a range, Saxon may cast the value to an integer, and fail; with ones that it knows before a loop, it
+    may not cast it at all.
+    """
+    if value.type is not Type.UNTYPED or not value.is_optional:
+        return False
+    return numbers.type in NUMERIC_TYPES and not numbers.is_optional and not _LITERALS.fullmatch(numbers.text)
 
 
 def _loop_over_pairs(one: PythonCode, other: PythonCode) -> tuple[list[str], str]:
