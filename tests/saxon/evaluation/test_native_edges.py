@@ -369,3 +369,12 @@ def test_expressions_at_the_edge_agree_with_saxon(topic: str):
     assert len(found.refused) < 0.1 * len(rules), "static errors"
     assert len(found.answered) >= NATIVE_LEAST.get(topic, 1), "none of them is native: this says nothing"
     assert found.left or topic == "choices"
+
+
+@pytest.mark.parametrize("sign", ["=", "!=", "<", ">="])
+def test_an_untyped_value_with_blanks_is_compared_with_a_uri_as_saxon_does(sign: str):
+    pairs = [("//v", "xs:anyURI('a')"), ("(//v)[1]", "//v ! xs:anyURI(.)"), ("(//v, 1)[1]", "namespace-uri(/*)")]
+    rules = [f"if ({one} {sign} {other}) then do enqueue <o/> into o" for one, other in pairs]
+    found = compare(rules, [parse_document(f"<m xmlns:p='urn:p'><v>{text}</v></m>") for text in ("a", " a ", "b")])
+    assert not found.differences
+    assert len(found.answered) == len(rules), "without blanks they are native"

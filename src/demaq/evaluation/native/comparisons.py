@@ -14,12 +14,13 @@ from demaq.evaluation.native.atomic_values import (
     NUMERIC_TYPES,
     STRING_TYPES,
     TYPE_NAMES,
+    AnyUri,
     DayTimes,
     Single,
     Untyped,
     YearMonths,
 )
-from demaq.evaluation.native.casts import cast
+from demaq.evaluation.native.casts import cast, compared_uri
 from demaq.evaluation.native.date_arithmetic import order_durations, order_moments
 from demaq.evaluation.native.fallback import NeedsSaxon
 from demaq.evaluation.native.number_texts import double, is_negative_zero
@@ -70,6 +71,8 @@ def _like(untyped: Untyped, other: Any) -> Any:
         if isinstance(other, float) and is_negative_zero(other):
             raise NeedsSaxon("no ordinary number")
         return double(untyped)
+    if kind is AnyUri:
+        return compared_uri(untyped)
     return untyped if kind is Untyped or kind is str else cast(untyped, TYPE_NAMES[kind])
 
 

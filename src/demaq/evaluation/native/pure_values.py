@@ -21,7 +21,7 @@ PURE_FUNCTIONS = frozenset(
         *("date", "date_time", "time", "day_times", "year_months", "timeout_values", "to_double", "comparable"),
         *("any_uri", "normalized_string", "collapse", "name_text", "in_range", "cast", "castable", "text_of"),
         *("str", "len", "bool", "list", "sum", "abs", "any", "all", "max", "min", "has", *_ITERATING_FUNCTIONS),
-        *("at_most_one", "only", "one_or_none", "at_least_one", "one_text", "listed", "item_at"),
+        *("compared_uri", "at_most_one", "only", "one_or_none", "at_least_one", "one_text", "listed", "item_at"),
         *("string_of", "string_of_node", "value_of_node", "normalized", "total", "is_true", "is_true_number"),
         *("any_equal", "any_unequal", "any_pair", "compare_values", "order_moments", "order_durations", "distinct"),
         *("decimal_add", "decimal_subtract", "decimal_multiply", "decimal_divide", "decimal_total", "sum_of"),

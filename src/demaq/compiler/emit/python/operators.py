@@ -139,7 +139,7 @@ def _cast_untyped(one: PythonCode, other: PythonCode) -> tuple[PythonCode, Pytho
         return operands[0], operands[1], _DIRECT
     if kind not in CASTS_FROM_TEXT:
         return None
-    cast = CASTS_FROM_TEXT[kind]
+    cast = "compared_uri({})" if kind is Type.ANY_URI else CASTS_FROM_TEXT[kind]
     operands = [map_values(code, cast, kind) if code.type is Type.UNTYPED else code for code in (one, other)]
     return _make_comparable(*operands)
 
