@@ -378,3 +378,25 @@ def test_an_untyped_value_with_blanks_is_compared_with_a_uri_as_saxon_does(sign:
     found = compare(rules, [parse_document(f"<m xmlns:p='urn:p'><v>{text}</v></m>") for text in ("a", " a ", "b")])
     assert not found.differences
     assert len(found.answered) == len(rules), "without blanks they are native"
+
+
+NAMESPACES = 'declare namespace p = "urn:p";'
+WITH_DEFAULT = f'declare default element namespace "urn:d"; {NAMESPACES}'
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "let $v := <x><p:y/></x> return <o>{ $v, $v }</o>",
+        "let $v := <p:x><p:y/></p:x> return <o>{ $v }</o>",
+        "let $v := <x>{ <p:y><z/></p:y> }</x> return <o>{ ($v, 1), $v }</o>",
+        "<o>{ /*/*/* }</o>",
+        "<o xmlns='urn:z'>{ /*/* }</o>",
+    ],
+)
+@pytest.mark.parametrize("head", [NAMESPACES, WITH_DEFAULT])
+def test_a_prefixed_element_is_copied_to_a_default_namespace_as_saxon_does(made: str, head: str):
+    body = '<a xmlns="urn:d" xmlns:p="urn:p"><p:b/><b xmlns=""><p:c/></b><d xmlns=""/></a>'
+    rule = f"if (/*) then for $made in ({made}) return do enqueue $made into o"
+    found = compare([rule], [parse_document(body)], head)
+    assert not found.differences

@@ -99,7 +99,9 @@ def test_an_untyped_zero_is_compared_with_the_literal_minus_zero_as_saxon_does()
 
 
 def test_an_item_is_inserted_at_a_position_of_more_than_32_bits_where_saxon_inserts_it():
-    found = compare_numbers(["insert-before((1, 2), xs:integer(number(//n)), 3)"], [str(2**31), str(-(2**31)), "2", "10"])
+    found = compare_numbers(
+        ["insert-before((1, 2), xs:integer(number(//n)), 3)"], [str(2**31), str(-(2**31)), "2", "10"]
+    )
     assert found.compared == 2
 
 

@@ -22,6 +22,8 @@ TREES_MAX = 64
 
 _START = re.compile(r"<[^\s/>]+")
 _UNPREFIXED = re.compile(r"<[^:\s/>!?]+[\s/>]")
+_UNDECLARED_PREFIXED = re.compile(r'<[^:\s/>!?]+:[^<>]* xmlns=""')
+_PREFIXED = re.compile(r"<[^:\s/>!?]+:")
 _NCNAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
@@ -151,6 +153,8 @@ def copied_into(element: _Element, namespaces: Mapping[str, str]) -> str:
         if own.get(prefix or None) == namespace:
             declaration = f' xmlns:{prefix}="{namespace}"' if prefix else f' xmlns="{namespace}"'
             text = text.replace(declaration, "", 1)
+    if "" in namespaces:
+        _refuse_undeclared(text)
     if "" not in namespaces or None in own:
         return text
     if element.tag[0] != "{":
@@ -184,13 +188,22 @@ def made_into(text: str) -> str:
     """Return a constructed element as content of one that has a default namespace."""
     match = _START.match(text)
     assert match is not None, "an element begins with its name"
+    _refuse_undeclared(text)
     if text.startswith(' xmlns="', match.end()):
         return text
     if ":" not in match[0]:
         return _undeclare(text)
+    if _PREFIXED.search(text, match.end()):
+        raise NeedsSaxon("an element with a prefix in another one, where there is a default namespace")
     if _UNPREFIXED.search(text):
         raise NeedsSaxon("an element without namespace inside of one that inherits a default namespace")
     return text
+
+
+def _refuse_undeclared(text: str) -> None:
+    """Raise NeedsSaxon for an element with a prefix and no default namespace: a copy may get one in Saxon."""
+    if ' xmlns=""' in text and _UNDECLARED_PREFIXED.search(text):
+        raise NeedsSaxon("an element with a prefix that takes a default namespace back")
 
 
 def _undeclare(text: str) -> str:
