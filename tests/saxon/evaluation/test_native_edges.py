@@ -400,3 +400,17 @@ def test_a_prefixed_element_is_copied_to_a_default_namespace_as_saxon_does(made:
     rule = f"if (/*) then for $made in ({made}) return do enqueue $made into o"
     found = compare([rule], [parse_document(body)], head)
     assert not found.differences
+
+
+@pytest.mark.parametrize("step", ["$v/*", "$v/*/*", "($v/*, 1)", "$v/*/node()"])
+@pytest.mark.parametrize("outer", ["<o>{{ {} }}{{ $v }}</o>", "<p:o k='1'>{{ {} }}{{ $v }}</p:o>"])
+@pytest.mark.parametrize(
+    "value", ["<p:x><z><u/></z></p:x>", "<p:x xmlns:q='urn:q'><q:y><z/></q:y></p:x>", "<x><y><z/></y></x>"]
+)
+def test_what_is_copied_of_a_constructed_element_has_the_namespaces_that_saxon_gives_it(
+    value: str, outer: str, step: str
+):
+    rule = f"if (/*) then let $v := {value} return do enqueue {outer.format(step)} into o"
+    found = compare([rule], [parse_document("<m/>")], NAMESPACES)
+    assert not found.differences
+    assert found.native or "p:x" in value

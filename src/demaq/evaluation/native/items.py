@@ -15,7 +15,7 @@ from demaq.evaluation.native.atomic_values import Untyped
 from demaq.evaluation.native.casts import text_of
 from demaq.evaluation.native.comparisons import is_true
 from demaq.evaluation.native.fallback import NeedsSaxon
-from demaq.evaluation.native.markup import copied, copied_into, escape, made_into, mixed, string_of_made
+from demaq.evaluation.native.markup import copied_made, copied_made_into, escape, made_into, mixed, string_of_made
 from demaq.evaluation.native.nodes import Attribute, value_of_node
 
 
@@ -66,7 +66,7 @@ def items_as_content(items: Sequence[Any], namespaces: Mapping[str, str], is_fit
     parts: list[tuple[bool, tuple[str]]] = []
     for item in items:
         if isinstance(item, _Element):
-            parts.append((False, (copied_into(item, namespaces) if namespaces else copied(item),)))
+            parts.append((False, (copied_made_into(item, namespaces) if namespaces else copied_made(item),)))
         elif isinstance(item, TextNode):
             parts.append((False, (escape(item.value),)))
         elif isinstance(item, MadeNode):

@@ -143,9 +143,27 @@ def copied(element: _Element) -> str:
     return f"<{tag}{attributes}>{escape(text)}</{tag}>" if text else f"<{tag}{attributes}/>"
 
 
+def copied_made(element: _Element) -> str:
+    """Return the same for an element that may be in a constructed one, where Saxon does not have all namespaces."""
+    around = element.getparent()
+    if around is not None and around.nsmap and element.getroottree().docinfo.URL == MADE:
+        names = [element.tag, *element.attrib] if isinstance(element.tag, str) else []
+        used = {str(name).rpartition("}")[0][1:] for name in names}
+        if not used.issuperset(around.nsmap.values()):
+            raise NeedsSaxon("an element in a constructed one that does not use all namespaces there")
+    return copied(element)
+
+
 def copied_into(element: _Element, namespaces: Mapping[str, str]) -> str:
     """Return an element as content of one that has namespaces in scope, by prefix; a default has the prefix ""."""
-    text = copied(element)
+    return _fit_copy(element, copied(element), namespaces)
+
+
+def copied_made_into(element: _Element, namespaces: Mapping[str, str]) -> str:
+    return _fit_copy(element, copied_made(element), namespaces)
+
+
+def _fit_copy(element: _Element, text: str, namespaces: Mapping[str, str]) -> str:
     if not isinstance(element.tag, str):
         return text
     own = element.nsmap
@@ -177,11 +195,11 @@ def copied_document_into(root: _Element, namespaces: Mapping[str, str]) -> str:
 
 
 def copied_node(node: _Element | str) -> str:
-    return escape(node) if isinstance(node, str) else copied(node)
+    return escape(node) if isinstance(node, str) else copied_made(node)
 
 
 def copied_node_into(node: _Element | str, namespaces: Mapping[str, str]) -> str:
-    return escape(node) if isinstance(node, str) else copied_into(node, namespaces)
+    return escape(node) if isinstance(node, str) else copied_made_into(node, namespaces)
 
 
 def made_into(text: str) -> str:

@@ -33,7 +33,8 @@ PURE_FUNCTIONS = frozenset(
         *("year_months_text", "substring", "substring_before", "substring_after", "upper", "lower", "matches"),
         *("replace_matches", "translate_text", "contains_token", "local_name_of", "name_of", "namespace_of"),
         *("attribute", "root_named", "parent", "has_name", "texts_in", "ordered", "order_by", "root_of"),
-        *("escape", "escape_value", "closed", "copied", "copied_into", "copied_document", "given_attribute"),
+        *("escape", "escape_value", "closed", "given_attribute"),
+        *("copied", "copied_made", "copied_into", "copied_made_into", "copied_document"),
     }
 )
 _ITERATING_METHODS = frozenset({"iter", "iterchildren", "iterdescendants", "iterancestors", "itersiblings", "itertext"})

@@ -344,6 +344,8 @@ class ElementEmitter:
         if code.type is Type.MADE:
             return "made_into({})" if "" in namespaces and not code.is_fitted else "{}"
         function = {Type.ELEMENT: "copied", Type.DOCUMENT: "copied_document", Type.NODE: "copied_node"}[code.type]
+        if code.type is Type.ELEMENT and not code.is_own:
+            function = "copied_made"
         if not namespaces:
             return f"{function}({{}})"
         shown = repr(dict(namespaces)).replace("{", "{{").replace("}", "}}")

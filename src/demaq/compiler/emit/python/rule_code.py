@@ -184,7 +184,7 @@ class RuleActions:
         message = self.translation.code(node.message, scope)
         made = f"only({message.text})" if message.is_list else message.text
         if message.type is Type.ELEMENT:
-            made = f"copied({made})"
+            made = f"copied({made})" if message.is_own else f"copied_made({made})"
         elif message.type is Type.DOCUMENT:
             made = f"copied_document({made})"
         elif message.type is not Type.MADE:
