@@ -32,6 +32,29 @@ def split_conjuncts(condition: ast.Expr) -> list[ast.Expr]:
     return [condition]
 
 
+def split_parts(condition: ast.Expr, names: Names, is_positive: bool = True) -> list[ast.Expr]:
+    """Return conditions of which each must hold, or must not, for one to be what is asked for.
+
+    These are A and B for `A and B`, `not(not(A) or not(B))`, and `if (A) then B else false()`.
+    """
+    if isinstance(condition, ast.Sequence) and len(condition.items) == 1:
+        return split_parts(condition.items[0], names, is_positive)
+    if isinstance(condition, ast.OperatorChain) and condition.operators[0] == ("and" if is_positive else "or"):
+        return [part for operand in condition.operands for part in split_parts(operand, names, is_positive)]
+    for function in ("not", "boolean"):
+        if is_call_of(condition, names, function, arity=1):
+            assert isinstance(condition, ast.FunctionCall), "it is a call"
+            return split_parts(condition.args[0], names, is_positive is (function == "boolean"))
+    if isinstance(condition, ast.If) and condition.otherwise is not None:
+        refused = "false" if is_positive else "true"
+        if is_call_of(condition.otherwise, names, refused, arity=0):
+            return [*split_parts(condition.condition, names), *split_parts(condition.then, names, is_positive)]
+        if is_call_of(condition.then, names, refused, arity=0):
+            others = split_parts(condition.otherwise, names, is_positive)
+            return [*split_parts(condition.condition, names, False), *others]
+    return [condition]
+
+
 def is_call_of(node: ast.Node, names: Names, local: str, uri: str = FN, arity: int | None = None) -> bool:
     """Return whether a node is a call of this function."""
     if not isinstance(node, ast.FunctionCall):

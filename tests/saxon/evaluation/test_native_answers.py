@@ -272,3 +272,33 @@ def test_a_message_that_becomes_a_node_while_others_are_evaluated_is_not_skipped
     bench.evaluator.make_nodes(messages[:1])  # its rule reads the others, which become nodes
     outcomes = bench.evaluator.evaluate(messages, bench.state, NOW)
     assert [bodies(outcome) for outcome in outcomes] == [["<o>1</o>"]] * 3
+
+
+GUARDED = [
+    "@k castable as xs:integer and xs:integer($i/@k) > 1",
+    "@k = '9' and (/m/y or xs:integer(/m/t) > 1)",
+    "$i/q and $i/@k > 1",
+    "/m/y and xs:boolean(/m/t)",
+    "not(not($i/q) or xs:integer(/m/t) > 1)",
+    "not(not($i/q and $i/@k > 1))",
+    "if ($i/q) then $i/@k > 1 else false()",
+]
+LOOPS = [
+    "for $i in /m/i where {} return 1",
+    "let $i := /m/i[1] where {} return 1",
+    "for $i in /m/i let $k := $i/@k where {} order by $k return 1",
+    "for $i at $p in /m/i where $i/@k = 'y' where {} return $p",
+    "for $i in /m/i count $c where {} return $c",
+    "for $i in /m/i return if ({}) then 1 else ()",
+    "some $i in /m/i satisfies ({})",
+]
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_condition_that_saxon_asks_before_its_guard_is_asked_too(loop: str):
+    guarded = [condition.replace("@k", "$i/@k").replace("$i/$i", "$i") for condition in GUARDED]
+    rules = [f"if (/m) then do enqueue <o>{{ {loop.format(condition)} }}</o> into o" for condition in guarded]
+    bodies = ["<m><i k='x'/><t>x</t></m>", "<m><i k='2'><q/></i><t>1</t></m>", "<m><t>x</t></m>", "<m/>"]
+    found = compare(rules, [parse_document(body) for body in bodies])
+    assert not found.differences
+    assert len(found.answered) == len(rules)

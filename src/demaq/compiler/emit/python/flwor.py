@@ -26,7 +26,7 @@ from demaq.compiler.emit.python.focus import FocusAndVariables
 from demaq.compiler.emit.python.loop_conditions import LoopCondition, translate_condition
 from demaq.compiler.emit.python.paths import is_navigated, nest_in_loop, to_tree
 from demaq.compiler.emit.python.sequence_types import SequenceTypes
-from demaq.compiler.trees import find_variables, has_no_else
+from demaq.compiler.trees import find_variables, has_no_else, split_parts
 from demaq.language import ast
 from demaq.language.resolving.names import Names
 
@@ -43,6 +43,9 @@ class _Tuples:
     bound: dict[ast.Node, PythonCode] = field(default_factory=dict)
     """All variables; each is a Python variable."""
     is_single: bool = True
+    has_condition: bool = False
+    are_chosen_ordered: bool = False
+    """Whether tuples were put in order after a condition has chosen some."""
     first_for: int = -1
     """The position of the outermost loop; -1 if there is none."""
     last_for: int = -1
@@ -59,9 +62,10 @@ class _Tuples:
         self.add(text, *binders)
 
     def insert(self, place: int, text: str, *binders: ast.Node) -> None:
-        """Add a clause before the innermost loop."""
+        """Add a clause, before the innermost loop if there is one."""
         self.clauses.insert(place, (set(binders), text))
-        self.last_for += 1
+        if place <= self.last_for:
+            self.last_for += 1
         if place <= self.first_for:
             self.first_for += 1
 
@@ -98,7 +102,7 @@ class FlworEmitter:
 
     def flwor(self, node: ast.Flwor, scope: FocusAndVariables) -> PythonCode:
         tuples = _Tuples(scope.stand_alone())
-        clauses, returned = _merge_result(node)
+        clauses, returned, condition = _merge_result(node)
         for clause in clauses:
             match clause:
                 case ast.LetClause():
@@ -108,7 +112,7 @@ class FlworEmitter:
                     for binding in clause.bindings:
                         self._for(binding, tuples)
                 case ast.WhereClause():
-                    self._where(clause, tuples)
+                    self._where(clause, tuples, clause is not condition)
                 case ast.OrderByClause():
                     self._order_by(clause, tuples)
                 case ast.GroupByClause():
@@ -160,13 +164,20 @@ class FlworEmitter:
         tuples.bind(binding, PythonCode(item, found.type, name=found.name, is_own=found.is_own))
         tuples.bind(binding.position, PythonCode(position, Type.INTEGER))
 
-    def _where(self, clause: ast.WhereClause, tuples: _Tuples) -> None:
-        tuples.is_single = False
+    def _where(self, clause: ast.WhereClause, tuples: _Tuples, is_written: bool) -> None:
+        """Translate a condition; Saxon begins with the last conjunct of one that is written as `where`."""
+        is_first = not tuples.has_condition
+        tuples.is_single, tuples.has_condition = False, True
+        is_alone = is_first and len(split_parts(clause.condition, self._names)) == 1
         condition = translate_condition(
             clause.condition,
             lambda part: self._translate(part, tuples.scope),
             lambda part: tuples.last_for < 0 or self._last_binder(part, tuples) >= tuples.last_for,
+            self._names,
+            is_unordered=is_written and not is_alone,
         )
+        if tuples.are_chosen_ordered and condition.lifted:  # Saxon may ask it of all tuples
+            raise NotTranslatable("a condition after an order of what another one has chosen", node=clause)
         self._insert_lifted(condition, tuples)
         tuples.add(condition.filter)
 
@@ -190,6 +201,7 @@ class FlworEmitter:
             key, is_text = self._key(spec.expr, tuples, spec)
             keys.append(key)
             how.insert(0, (number, spec.direction == "descending", spec.empty == "greatest", is_text))
+        tuples.are_chosen_ordered = tuples.has_condition
         tuples.restart(
             lambda row, text: f"for {row} in order_by([{row} {text}], {tuple(how)!r})",
             "".join([f"{key}, " for key in keys]),
@@ -271,6 +283,7 @@ class FlworEmitter:
             node.condition,
             lambda part: self._translate(part, tuples.scope),
             lambda part: self._last_binder(part, tuples) >= tuples.last_for,
+            self._names,
         )
         self._insert_lifted(condition, tuples)
         how = "any" if node.kind == "some" else "all"
@@ -283,8 +296,10 @@ class FlworEmitter:
         return found
 
 
-def _merge_result(node: ast.Flwor) -> tuple[Sequence[ast.Clause], ast.Expr]:
+def _merge_result(node: ast.Flwor) -> tuple[Sequence[ast.Clause], ast.Expr, ast.Clause | None]:
     """Return clauses and result, with a loop in the result as clauses, and a condition on the result as `where`.
+
+    The third value is this condition, if there is one.
 
     Saxon does the same, and evaluates conditions before a loop whichever way they are written:
 
@@ -297,9 +312,9 @@ def _merge_result(node: ast.Flwor) -> tuple[Sequence[ast.Clause], ast.Expr]:
         result = result.result
     has_loop = not all([isinstance(clause, (ast.LetClause, ast.WhereClause)) for clause in clauses])
     if has_loop and isinstance(result, ast.If) and has_no_else(result):
-        clauses.append(ast.WhereClause(result.at, result.condition))
-        result = result.then
-    return clauses, result
+        condition = ast.WhereClause(result.at, result.condition)
+        return [*clauses, condition], result.then, condition
+    return clauses, result, None
 
 
 _PLAIN_CLAUSES = (ast.LetClause, ast.ForClause, ast.WhereClause)

@@ -91,6 +91,7 @@ class Predicates:
             condition,
             lambda part: self._translate(part, inner),
             lambda part: uses_focus(part, self._names),
+            self._names,
             may_be_position=True,
         )
         if found.code.type in (Type.ATOMIC, Type.ITEM):
