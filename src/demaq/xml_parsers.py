@@ -8,8 +8,9 @@ a thread that has seen many lets another one parse for it, which is replaced whe
 
 What libxml2 says of namespaces are no fatal errors to it, and lxml goes by the last thing that was said: a prefix that
 stands for nothing passes where only a warning follows it, and a namespace that is no URI (`http://exämple.org/`) is
-refused where none does. So what was said is read here: a namespace may be any text without blanks and braces. As
-libxml2 is silent about other errors after one about a namespace, expat then looks at the document.
+refused where none does. So what was said is read here: a namespace may be any text without blanks and braces, and an
+`xml:id` any text, also twice. As libxml2 is silent about other errors after one about a namespace, expat then looks at
+the document. Saxon removes blanks around an `xml:id`, so they are removed from trees here.
 """
 
 from __future__ import annotations
@@ -54,10 +55,17 @@ OPTIONS: Final[ParserOptions] = {
 TOLERANT: Final[ParserOptions] = {**OPTIONS, "recover": True}
 """For documents that were found to be well-formed but for what libxml2 says of their namespaces."""
 
-NOT_A_URI: Final = etree.ErrorTypes.WAR_NS_URI
+_NOT_A_URI: Final = etree.ErrorTypes.WAR_NS_URI
+_HARMLESS: Final = frozenset(
+    {_NOT_A_URI, etree.ErrorTypes.DTD_ID_REDEFINED, etree.ErrorTypes.DTD_XMLID_VALUE, etree.ErrorTypes.DTD_XMLID_TYPE}
+)
+"""What libxml2 calls errors, in documents that are well-formed: namespaces that are no URIs, and values of `xml:id`
+that are no names, or occur twice."""
 
 _IN_NO_IRI: Final = re.compile(r"[ \t\r\n{}]")
 """Saxon removes white space around a namespace, and lxml writes names as `{namespace}local`."""
+
+_XML_ID: Final = "{http://www.w3.org/XML/1998/namespace}id"
 
 _Parsed = TypeVar("_Parsed")
 
@@ -92,12 +100,22 @@ def _parse_here(data: bytes, text: str | None = None, may_declare: bool = True) 
         # Without declarations nothing follows an error that hides it. A question mark is rare, and found at once.
         if not may_declare and (b"?" not in data or b"<?" not in data):
             return etree.fromstring(data, _mine.parser)
-        return _parse_tolerantly(
+        root = _parse_tolerantly(
             lambda parser: etree.fromstring(data, parser), _mine.parser, _make_tolerant_parser, lambda: data
         )
+        return _trim_ids(root) if b"xml:id" in data else root
     except etree.XMLSyntaxError:
         names.characters += len(data)  # whatever it has taken for a name, such as that of an entity
         raise
+
+
+def _trim_ids(root: etree._Element) -> etree._Element:
+    """Remove the blanks around values of `xml:id`."""
+    for element in root.iter(etree.Element):
+        name = element.get(_XML_ID)
+        if name is not None and name != name.strip(" \t\r\n"):
+            element.set(_XML_ID, name.strip(" \t\r\n"))
+    return root
 
 
 def _make_tolerant_parser() -> etree.XMLParser:
@@ -111,7 +129,7 @@ def _parse_tolerantly(
     data: Callable[[], bytes],
     encoding: str | None = "utf-8",
 ) -> _Parsed:
-    """Return what is parsed, again with a tolerant parser if the first has something against a namespace alone.
+    """Return what is parsed, again with a tolerant parser if the first has found nothing but harmless errors.
 
     `data` returns the document, which declares its encoding if it has another one than `encoding`.
     """
@@ -128,10 +146,10 @@ def _parse_tolerantly(
 
 
 def _refuse_errors(parser: etree.XMLParser | etree.XMLPullParser) -> int:
-    """Raise etree.XMLSyntaxError for the first real error a parser has found; return how many texts were no URIs."""
+    """Raise etree.XMLSyntaxError for the first real error a parser has found; return how many others it has said."""
     said = parser.error_log.filter_from_errors()
     for entry in said:
-        if entry.type != NOT_A_URI:
+        if entry.type not in _HARMLESS:
             raise _syntax_error(entry.message, entry.type, entry.line, entry.column)
     return len(said)
 
@@ -143,7 +161,7 @@ def _check_well_formed(pieces: Iterable[bytes], encoding: str | None) -> None:
     def refuse_ambiguous(_: str | None, namespace: str | None) -> None:
         if namespace is not None and _IN_NO_IRI.search(namespace):
             at = (parser.CurrentLineNumber, parser.CurrentColumnNumber + 1)
-            raise _syntax_error("a namespace with blanks or braces cannot be used, no IRI has them", NOT_A_URI, *at)
+            raise _syntax_error("a namespace with blanks or braces cannot be used, no IRI has them", _NOT_A_URI, *at)
 
     parser.StartNamespaceDeclHandler = refuse_ambiguous
     try:
@@ -192,12 +210,13 @@ _replaceable = _ReplaceableThread()
 def parse_made(text: str, base_url: str | None = None) -> etree._Element:
     """Return the root of a document that rules have made, which may be deeper and longer than one from outside."""
     data = text.encode("utf-8")
-    return _parse_tolerantly(
+    root = _parse_tolerantly(
         lambda parser: etree.fromstring(data, parser, base_url=base_url),
         _make_huge_parser(OPTIONS),
         lambda: _make_huge_parser(TOLERANT),
         lambda: data,
     )
+    return _trim_ids(root) if b"xml:id" in data else root
 
 
 def _make_huge_parser(options: ParserOptions) -> etree.XMLParser:
@@ -254,11 +273,11 @@ def pull_parser(tag: str) -> etree.XMLPullParser:
 
 
 def find_real_error(error: etree.XMLSyntaxError, pieces: Callable[[], Iterable[bytes]]) -> etree.XMLSyntaxError | None:
-    """Return what is wrong where a pull parser has raised an error; None if that is a namespace alone.
+    """Return what is wrong where a pull parser has raised an error; None if that is harmless.
 
     `pieces` returns once more what the parser was fed.
     """
-    if error.code != NOT_A_URI:
+    if error.code not in _HARMLESS:
         return error
     try:
         _check_well_formed(pieces(), "utf-8")

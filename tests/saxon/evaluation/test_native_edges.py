@@ -414,3 +414,18 @@ def test_what_is_copied_of_a_constructed_element_has_the_namespaces_that_saxon_g
     found = compare([rule], [parse_document("<m/>")], NAMESPACES)
     assert not found.differences
     assert found.native or "p:x" in value
+
+
+def test_values_of_xml_id_are_what_saxon_reads():
+    bodies = [
+        parse_document(f"<m xml:id='{name}'><a xml:id='{name}'/>{name.strip()}</m>")
+        for name in ("z", " z ", "1 z", "z&#10;")
+    ]
+    rules = [
+        "if (true()) then do enqueue <o>{ /*/@xml:id }</o> into o",
+        "if (//a[@xml:id = 'z']) then do enqueue <o>{ string-join(//@xml:id, '|') }</o> into o",
+        "if (/m/@xml:id = /m/text()) then do enqueue <o>{ //a, //a }</o> into o",
+    ]
+    found = compare(rules, bodies)
+    assert not found.differences
+    assert len(found.answered) == len(rules)
