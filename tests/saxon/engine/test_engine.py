@@ -354,6 +354,16 @@ def test_echo_queues_bring_messages_back_when_it_is_time_in_due_order() -> None:
         assert lab.read_queue("t") == []
 
 
+@pytest.mark.parametrize(("time", "fires"), [("0001-01-01T00:00:00+14:00", True), ("9999-12-31T23:59:59-14:00", False)])
+def test_a_timer_at_a_time_beyond_those_of_utc_does_not_stop_the_engine(time: str, fires: bool) -> None:
+    with Lab(TIMERS.replace("xs:dayTimeDuration", "xs:dateTime")) as lab:
+        lab.enqueue("a", f"<m><in>{time}</in></m>")
+        lab.run_until_idle()
+        lab.crash()
+        lab.run_until_idle()
+        assert len(lab.read_queue("back")) == fires
+
+
 def test_overdue_timers_fire_once_after_a_crash() -> None:
     with Lab(TIMERS) as lab:
         lab.enqueue("a", "<m><in>PT1H</in></m>")
