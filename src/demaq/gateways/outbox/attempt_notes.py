@@ -25,7 +25,7 @@ from demaq.gateways.outbox.delivery_results import Awaiting, Delivered, Delivery
 from demaq.gateways.outbox.destination import Answering
 from demaq.gateways.outbox.outcome_store import OutcomeNote
 from demaq.gateways.outbox.outgoing_gateway import OutgoingGateway
-from demaq.gateways.outbox.peers import pause_seconds
+from demaq.gateways.outbox.peers import RETRY_AFTER_SECONDS_MAX, pause_seconds
 from demaq.gateways.outbox.send_attempt import SendAttempt, is_about_other_side, make_ended
 from demaq.gateways.outbox.waiting import Due
 from demaq.gateways.reliability.outbound_channels import OutboundChannels
@@ -269,6 +269,8 @@ class AttemptNotes:
         if isinstance(result, DeliveryFailed) and (unnoted.message is None or is_about_other_side(result)):
             lane = unnoted.due.lane
             asked = result.after_seconds if unnoted.message is not None else None
+            if asked is not None:
+                asked = min(asked, RETRY_AFTER_SECONDS_MAX)
             not_before = None if asked is None else self._engine.clock() + timedelta(seconds=asked)
             if lane is not None:
                 gateway.note_put_off(lane, attempt.message, attempt.number, not_before)
