@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from demaq.errors import StoreError
 from demaq.gateways.settings import IncomingSettings, Settings
 from tests.support.gateways.client import Client, Headers, Response
 from tests.support.gateways.nodes import Running, running, wait_until
@@ -210,3 +212,21 @@ def _read_until(connection: socket.socket, end: bytes) -> bytes:
             break
         found += piece
     return found
+
+
+@pytest.mark.parametrize("headers", [{}, {"Idempotency_Key": "doubt"}])
+def test_an_answer_whose_commit_failed_and_took_place_reaches_its_sender(
+    here: Running, monkeypatch: pytest.MonkeyPatch, headers: dict[str, str]
+):
+    engine = here.node.engine
+    deliver, faults = engine.deliver, [StoreError("the disk has failed")]
+
+    def fail_afterwards(ended: Any) -> None:
+        deliver(ended)
+        if faults:
+            raise faults.pop()
+
+    monkeypatch.setattr(engine, "deliver", fail_afterwards)
+    answer = here.post("/ask", "<question>doubt</question>", **headers)
+    assert (answer.status_code, answer.text) == (200, "<answer>doubt</answer>")
+    assert not faults

@@ -120,6 +120,7 @@ class AttemptNotes:
                 ended = await self._answers.answer(message, attempt.describe(result, "sent"), to.connection)
             except AlreadyProcessed:
                 self._note_known()
+                self._answers.note_known(message)
             except OperatorError as fault:
                 await self._pause(fault, faults)
                 continue

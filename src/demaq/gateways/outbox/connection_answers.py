@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from demaq.batching import AsyncBatcher
 from demaq.engine.delivery import Ended
-from demaq.errors import MessageError
+from demaq.errors import AlreadyProcessed, MessageError
 from demaq.gateways.connections import KEYED, Connections, Reply
 from demaq.gateways.http.responses import refusal_text
 from demaq.gateways.outbox.outcome_store import OutcomeNote
@@ -32,6 +32,8 @@ class ConnectionAnswers:
         """Connections whose answers are being stored."""
         self._claims: dict[str, int] = {}
         """Connections whose answers go to other addresses, with the messages that answer."""
+        self._in_doubt: dict[int, tuple[str, Reply]] = {}
+        """Messages whose commit has failed and may have taken place, with their connections and what they answer."""
 
     async def is_answered(self, message: StoredMessage) -> bool:
         """Return whether another message answers the same request. The first one that is tried does."""
@@ -52,7 +54,10 @@ class ConnectionAnswers:
         return replace(ended, answer=StoredAnswer(connection=connection, status=status, content_type=XML, body=body))
 
     async def answer(self, message: StoredMessage, attempt: Attempt, connection: str) -> Ended:
-        """Store the answer, then send it to the waiting connection. Return the result."""
+        """Store the answer, then send it to the waiting connection. Return the result.
+
+        If it raises, it is in doubt whether the answer is stored, and it is called again, or `note_known`.
+        """
         reply = Reply(body=message.body, is_error=ERROR_LEVEL in message.properties)
         answer = None
         if connection.startswith(KEYED):
@@ -82,9 +87,21 @@ class ConnectionAnswers:
         try:
             await self._notes.submit(OutcomeNote(ended))
             self._connections.answer(connection, reply)
+        except AlreadyProcessed:
+            raise
+        except Exception:
+            self._in_doubt[message.seq] = connection, reply
+            raise
         finally:
             self._answering.discard(connection)
+        self._in_doubt.pop(message.seq, None)
         return ended
+
+    def note_known(self, message: StoredMessage) -> None:
+        """What became of a message is stored already: if an answer was in doubt, its sender gets it now."""
+        found = self._in_doubt.pop(message.seq, None)
+        if found is not None:
+            self._connections.answer(*found)
 
     async def _find(self, connection: str) -> StoredAnswer | None:
         return await asyncio.get_running_loop().run_in_executor(self._executor, self._store.answer, connection)
