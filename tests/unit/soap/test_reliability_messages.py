@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import re
+import time
 from collections import Counter
+from datetime import UTC, datetime
 
 import pytest
 from lxml import etree
@@ -385,6 +387,13 @@ def test_actions_are_named_like_the_elements(version):
 def test_lifetimes_are_durations(text, seconds):
     assert read_lifetime(text) == seconds
     assert read_lifetime(write_lifetime(seconds)) == seconds
+
+
+@pytest.mark.parametrize("text", ["P9000Y", "P999999999Y", "PT999999999H"])
+def test_the_end_of_a_very_long_life_is_a_time(text):
+    seconds = read_lifetime(text)
+    assert seconds is not None
+    assert datetime.fromtimestamp(time.time() + seconds, UTC).year < 3000
 
 
 # hostile input

@@ -12,6 +12,9 @@ _DURATION = re.compile(
 _SECONDS = (365 * 86400.0, 30 * 86400.0, 86400.0, 3600.0, 60.0, 1.0)
 """Of a year, month, day, hour, minute, second; no sequence lives so long that leap years matter."""
 
+SECONDS_MAX = 100 * _SECONDS[0]
+"""What is said to live longer lives so long: its end is a time that can be written."""
+
 
 def read_lifetime(text: str) -> float | None:
     """Return the seconds of an `Expires` element; None for `PT0S`, which means that it does not expire (3.4).
@@ -22,7 +25,7 @@ def read_lifetime(text: str) -> float | None:
     if match is None:
         raise ValueError("it is no duration such as PT10M")
     seconds = sum([float(part) * unit for part, unit in zip(match.groups(), _SECONDS, strict=True) if part])
-    return seconds or None
+    return min(seconds, SECONDS_MAX) or None
 
 
 def write_lifetime(seconds: float | None) -> str:
