@@ -60,7 +60,15 @@ def test_a_refusal_is_final_unless_it_is_the_servers_turn(status: int, kind: str
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("", None), ("x", None), ("0", 0.0), ("120", 120.0), ("9" * 12, None), ("Mon, 01 Jan 2001 00:00:00 GMT", 0.0)],
+    [
+        ("", None),
+        ("x", None),
+        ("0", 0.0),
+        ("120", 120.0),
+        ("9" * 12, None),
+        ("Mon, 01 Jan 2001 00:00:00 GMT", 0.0),
+        ("Mon, 01 Jan 2001 00.00.99999999999 GMT", None),
+    ],
 )
 def test_a_server_says_when_it_wants_to_be_asked_again(text: str, seconds: float | None):
     failure = judge_refusal(HttpResponse(status=503, headers={"retry-after": text}, body=b""))
