@@ -60,6 +60,9 @@ class CarefulProtocol(HttpToolsProtocol):
         self._expect_head()
         ssl_object = transport.get_extra_info("ssl_object")
         self._certificate: dict[str, Any] | None = ssl_object.getpeercert() if ssl_object is not None else None
+        if self.limit_concurrency is not None and len(self.connections) >= self.limit_concurrency:
+            self.connections.discard(self)  # uvicorn counts when a request is there, and then refuses those of others
+            self._refuse(503, "too many connections; try again later")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
@@ -215,7 +218,8 @@ class CarefulProtocol(HttpToolsProtocol):
         is_answered = not self._in_head and self.cycle.response_started
         if not is_answered and not self._owes_an_answer():
             text = f"{reason}\n".encode()
-            head = f"content-type: text/plain\r\ncontent-length: {len(text)}\r\nconnection: close\r\n\r\n"
+            again = "retry-after: 1\r\n" if status == 503 else ""
+            head = f"content-type: text/plain\r\ncontent-length: {len(text)}\r\n{again}connection: close\r\n\r\n"
             self.transport.write(STATUS_LINE[status] + head.encode() + text)
         self.transport.close()
 

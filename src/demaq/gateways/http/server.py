@@ -21,8 +21,11 @@ from demaq.gateways.http.incoming_gateway import IncomingGateway, TakenRequest
 from demaq.gateways.http.request import QuickRequest
 from demaq.gateways.http.responses import HttpAnswer, Refusal, make_refusal
 from demaq.gateways.http.web_server import make_web_server
+from demaq.open_files import allow_open_files
 
 CONNECTIONS_MAX = 2000
+FILES_SHARE = 2
+"""One of so many files that the process may have open is a connection; the others are for all else that it does."""
 KEEP_ALIVE_SECONDS = 60
 LISTEN_ON_SECONDS = 1.0
 """How long the rest of a refused request is read."""
@@ -62,7 +65,7 @@ class HttpServer:
         self._server = make_web_server(
             self,
             tls,
-            connections_max=CONNECTIONS_MAX,
+            connections_max=allow_open_files(FILES_SHARE * CONNECTIONS_MAX) // FILES_SHARE,
             keep_alive_seconds=KEEP_ALIVE_SECONDS,
             stop_seconds=STOP_SECONDS,
         )
