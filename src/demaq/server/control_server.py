@@ -12,6 +12,7 @@ import os
 import shutil
 import socket
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ FOLDER_PREFIX = "demaq-node-"
 SOCKET = "socket"
 SOCKET_PATH_BYTES_MAX = 100
 """Somewhat less than any system allows."""
+PAUSE_SECONDS = 0.1
+"""After a request that the system has not let through."""
 
 
 class ControlServer:
@@ -34,6 +37,7 @@ class ControlServer:
 
     def __init__(self, node: Node) -> None:
         self._node = node
+        self._is_closed = False
         self._address_file = node.folder / ADDRESS_FILE
         _make_folder(node.folder)
         _remove_remains(node.folder)
@@ -51,6 +55,7 @@ class ControlServer:
         threading.Thread(target=self._serve, name="demaq-control", daemon=True).start()
 
     def close(self) -> None:
+        self._is_closed = True
         if _socket_of(self._address_file) == self._folder / SOCKET:  # and not that of a node that has taken over
             self._address_file.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
@@ -63,8 +68,14 @@ class ControlServer:
             try:
                 connection, _ = self._socket.accept()
             except OSError:
-                return
-            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+                if self._is_closed:
+                    return
+                time.sleep(PAUSE_SECONDS)  # too many open files
+                continue
+            try:
+                threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+            except RuntimeError:  # too many threads
+                connection.close()
 
     def _answer(self, connection: socket.socket) -> None:
         with connection, contextlib.suppress(OSError, ValueError):
