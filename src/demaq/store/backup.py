@@ -28,7 +28,7 @@ from demaq.store.postgresql_database import ServerDatabase
 from demaq.store.row_verification import VerificationReport, verify_tables
 from demaq.store.sql_statements import load_statements
 from demaq.store.sqlite import SqliteStore
-from demaq.store.sqlite_database import FILE_NAME, Database
+from demaq.store.sqlite_database import COUNTING_VERSION, FILE_NAME, Database
 from demaq.store.store_verification import verify_folder, verify_store
 
 _SQL = load_statements("sqlite", "connection", "copy")
@@ -80,7 +80,7 @@ def _restore_to_folder(backup: Path, place: StoreLocation) -> VerificationReport
         _copy_folder(backup, unfinished / FILE_NAME)
         store = SqliteStore(unfinished)
         try:
-            with closing(Database(backup, read_only=True)) as former:
+            with closing(Database(backup, read_only=True, oldest=COUNTING_VERSION)) as former:
                 if store.identity() == Epochs(former.rows(former.sql["epochs"])).current:
                     store.begin_epoch()
         finally:
@@ -92,7 +92,7 @@ def _restore_to_folder(backup: Path, place: StoreLocation) -> VerificationReport
 
 def _restore_to_server(backup: Path, place: StoreLocation) -> VerificationReport:
     with (
-        closing(Database(backup, read_only=True)) as source,
+        closing(Database(backup, read_only=True, oldest=COUNTING_VERSION)) as source,
         closing(ServerDatabase(Address(str(place.where)), read_only=False)) as target,
     ):
         copy_to_server(source, target)
@@ -106,7 +106,10 @@ def _copy_folder(folder: Path, file: Path) -> None:
     """Copy the database of a store in a folder into a new file. Raises StoreDamaged if commits are missing."""
     if folder.is_dir():
         expect_database(folder)
-    with closing(Database(folder, read_only=True)) as source, _create_database(file, str(folder)) as target:
+    with (
+        closing(Database(folder, read_only=True, oldest=COUNTING_VERSION)) as source,
+        _create_database(file, str(folder)) as target,
+    ):
         examine(folder)
         copy_from_folder(source, target)
 

@@ -67,8 +67,11 @@ _REASONS = {
 class Database:
     """One connection, used by one caller at a time. Implements Tables."""
 
-    def __init__(self, folder: Path, *, read_only: bool, any_version: bool = False) -> None:
-        """With `any_version`, an old database is opened too; only its version may be relied on."""
+    def __init__(self, folder: Path, *, read_only: bool, any_version: bool = False, oldest: int | None = None) -> None:
+        """With `any_version`, an old database is opened too; only its version may be relied on.
+
+        `oldest` is the oldest version that is opened for reading, the newest one if None.
+        """
         self.folder = folder
         self.name = str(folder)
         self.sql = _SQL
@@ -78,6 +81,7 @@ class Database:
         self.version = 0
         self._connection: sqlite3.Connection | None = None
         self._any_version = any_version
+        self._oldest = len(MIGRATIONS) if oldest is None else oldest
         self._seconds_max: float | None = None
         """How long a statement may take, if there is a limit."""
         self._give_up_at = 0.0
@@ -340,7 +344,7 @@ class Database:
         if read_only:
             if version == 0:
                 raise StoreMissing(f"there is no store in {self.folder}")
-            if version < len(MIGRATIONS):
+            if version < self._oldest:
                 raise StoreError(f"the store {self.folder} was made by an older Demaq; open it for writing once")
             return
         if connection.execute(_CONNECTION_SQL["write_ahead"]).fetchone() != ("wal",):

@@ -15,7 +15,7 @@ from demaq.store.folder import expect_database
 from demaq.store.location import store_argument
 from demaq.store.row_verification import VerificationReport, verify_tables
 from demaq.store.sql_statements import load_script, load_statements
-from demaq.store.sqlite_database import FILE_NAME, MIGRATIONS, Database
+from demaq.store.sqlite_database import COUNTING_VERSION, FILE_NAME, MIGRATIONS, Database
 
 FINDINGS_SHOWN_MAX = 20
 
@@ -45,11 +45,15 @@ def verify_store(where: str | Path, seconds_max: float | None = None) -> Verific
 
 
 def verify_folder(folder: Path, seconds_max: float | None = None) -> VerificationReport:
-    """Return what is damaged in the database of a store in a folder."""
+    """Return what is damaged in the database of a store in a folder.
+
+    One of an older version is verified as it is: it must be known to be intact before it is brought up to date.
+    """
     began = time.monotonic()
-    with closing(Database(folder, read_only=True)) as database:
+    with closing(Database(folder, read_only=True, oldest=COUNTING_VERSION)) as database:
         database.allow_invalid_text()
-        report = verify_tables(database, seconds_max)
+        missing = _list_tables(len(MIGRATIONS)) - _list_tables(database.version)
+        report = verify_tables(database, seconds_max, missing=missing)
         left = None if seconds_max is None else began + seconds_max - time.monotonic()
         if report.is_complete:
             _verify_file(database, report, left)
@@ -77,14 +81,19 @@ def _verify_file(database: Database, report: VerificationReport, seconds_max: fl
         return
     if problems:
         report.find(f"the file {FILE_NAME} is damaged in {len(problems)} places", "messages may be lost or not found")
-    if database.read_schema() != _make_expected_schema():
+    if database.read_schema() != _make_expected_schema(database.version):
         report.find(f"the tables of {FILE_NAME} are not those that were made", "what is read from them is not certain")
 
 
+def _list_tables(version: int) -> frozenset[str]:
+    """Return the names of the tables of a version."""
+    return frozenset([name for kind, name, *_ in _make_expected_schema(version) if kind == "table"])
+
+
 @cache
-def _make_expected_schema() -> tuple[tuple[str, ...], ...]:
+def _make_expected_schema(version: int) -> tuple[tuple[str, ...], ...]:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        for migration in MIGRATIONS:
+        for migration in MIGRATIONS[:version]:
             for statement in load_script(migration):
                 connection.execute(statement)
         return tuple(connection.execute(_SQL["schema"]).fetchall())

@@ -62,6 +62,20 @@ def test_what_a_restored_node_sends_is_not_taken_for_what_was_sent_since_the_bac
         assert there.bodies("inbox") == [f"<order>{number}</order>" for number in (1, 2, 3)]
 
 
+@pytest.mark.parametrize("version", range(sqlite_database.COUNTING_VERSION, len(sqlite_database.MIGRATIONS)))
+def test_a_backup_of_an_older_version_is_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int):
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite_database, "MIGRATIONS", sqlite_database.MIGRATIONS[:version])
+        store = SqliteStore(tmp_path / "store")
+        numbers = store.append([new(), new()])
+        store.close()
+    back_up(place_of(tmp_path / "store"), tmp_path / "backup")
+    report = restore(tmp_path / "backup", place_of(tmp_path / "restored"))
+    assert report.messages == len(numbers)
+    with closing(SqliteStore.open_readonly(tmp_path / "restored")) as restored:
+        assert [message.seq for message in restored.stored(None, 0, 9)] == numbers
+
+
 def test_a_store_that_has_lost_the_end_of_its_log_is_not_backed_up(tmp_path: Path):
     written_store(tmp_path / "store", 7, "no")
     log = tmp_path / "store" / LOG_NAME

@@ -14,10 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from demaq.errors import StoreError
+from demaq.errors import StoreDamaged, StoreError
 from demaq.store import SqliteStore, sqlite_database
+from demaq.store.mark import MARK_NAME
 from demaq.store.protocol import Step
 from demaq.store.sql_statements import load_script
+from demaq.store.store_verification import verify_store
 from tests.support.store.contract import FOREVER, MORNING, new, next_program, seqs
 
 PROJECT = Path(__file__).parents[3]
@@ -170,6 +172,42 @@ def test_an_older_store_is_brought_up_to_date(tmp_path: Path, monkeypatch: pytes
     with sqlite3.connect(tmp_path / sqlite_database.FILE_NAME) as connection:
         assert connection.execute("SELECT colour FROM messages").fetchall() == [("red",)]
         assert connection.execute("PRAGMA user_version").fetchone() == (3,)
+    connection.close()
+
+
+@pytest.mark.parametrize("version", range(sqlite_database.COUNTING_VERSION, len(sqlite_database.MIGRATIONS)))
+def test_an_older_store_is_brought_up_to_date_also_after_an_unclean_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+):
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite_database, "MIGRATIONS", sqlite_database.MIGRATIONS[:version])
+        store = SqliteStore(tmp_path)
+        store.append([new()])
+        left = (tmp_path / MARK_NAME).read_bytes()  # as after kill -9
+        store.close()
+    (tmp_path / MARK_NAME).write_bytes(left)
+    assert not verify_store(tmp_path).findings
+    store = SqliteStore(tmp_path)
+    assert seqs(store.stored(None, 0, 9)) == [1]
+    store.close()
+    assert not verify_store(tmp_path).findings
+
+
+def test_a_damaged_older_store_is_not_brought_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    version = sqlite_database.COUNTING_VERSION
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite_database, "MIGRATIONS", sqlite_database.MIGRATIONS[:version])
+        store = SqliteStore(tmp_path)
+        store.append([new()])
+        store.close()
+    (tmp_path / MARK_NAME).unlink()
+    with sqlite3.connect(tmp_path / sqlite_database.FILE_NAME) as connection:
+        connection.execute("UPDATE messages SET queue = 'other'")
+    connection.close()
+    with pytest.raises(StoreDamaged, match="message 1: not what was stored"):
+        SqliteStore(tmp_path)
+    with sqlite3.connect(tmp_path / sqlite_database.FILE_NAME) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (version,)
     connection.close()
 
 
