@@ -14,6 +14,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -306,6 +307,10 @@ def _format_value(value: Any) -> str:
     """Return a value in the lexical form of XML Schema."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, Decimal):
+        return f"{value:f}"  # never with an exponent
+    if isinstance(value, float):
+        return {"inf": "INF", "-inf": "-INF", "nan": "NaN"}.get(repr(value), repr(value))
     if isinstance(value, date | datetime):
         return value.isoformat()
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

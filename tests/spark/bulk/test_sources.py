@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -143,6 +144,17 @@ def test_parquet_gives_bodies_of_text_or_bytes(folder: Path):
     assert [(item.body, item.properties) for item in items[:1]] == [(b"<a/>", {"n": "1"})]
     assert items[1].problem is not None
     assert count_documents(find_files(["a.parquet"]), Layout(body="doc")) == 2
+
+
+def test_numbers_of_parquet_are_written_as_xml_schema_does(folder: Path):
+    decimals = pa.array([Decimal("0"), Decimal("0.00000001"), Decimal("-12.5")], pa.decimal128(38, 18))
+    doubles = [float("inf"), float("-inf"), float("nan")]
+    pq.write_table(pa.table({"body": ["<a/>"] * 3, "d": decimals, "f": doubles}), "a.parquet")
+    items = list(read_documents(find_files(["a.parquet"]), Layout(properties=("d", "f"))))
+
+    written = [item.properties["d"] for item in items]
+    assert written == ["0.000000000000000000", "0.000000010000000000", "-12.500000000000000000"]
+    assert [item.properties["f"] for item in items] == ["INF", "-INF", "NaN"]
 
 
 def test_a_table_without_its_columns_is_reported_before_anything_is_read(folder: Path):
