@@ -56,7 +56,7 @@ def migrate_offline(
                 return local
             active = store.program()
             old = active[2] if active is not None else None
-            return SparkMigrator(spark, ProgramOnStore.of(files, where), old, store.slicings(), local)
+            return SparkMigrator(spark, ProgramOnStore.of(files, where), old, store.former_slicings(), local)
 
         evaluator.start()
         return migrate_store(

@@ -460,6 +460,9 @@ class MemoryStore:
         slices = [slice for row in self._rows.values() for slice, ended in row.slices.items() if ended is None]
         return sorted({slicing for slicing, _ in slices})
 
+    def former_slicings(self) -> list[str]:
+        return sorted({slicing for row in self._rows.values() for slicing, _ in row.slices})
+
     def indexes(self) -> frozenset[str]:
         return self._indexes
 

@@ -558,6 +558,9 @@ class Store(Protocol):
     def slicings(self) -> list[str]:
         """Return the slicings that have messages in their current slices, in order."""
 
+    def former_slicings(self) -> list[str]:
+        """Return the slicings that stored messages are in or were in before a reset, in order."""
+
     def indexes(self) -> frozenset[str]:
         """Return the complete indexes: those in which every visible message of their queues has its entries."""
 

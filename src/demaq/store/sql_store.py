@@ -355,6 +355,9 @@ class SqlStore:
     def slicings(self) -> list[str]:
         return [name for (name,) in self._rows("slicings")]
 
+    def former_slicings(self) -> list[str]:
+        return [name for (name,) in self._rows("former_slicings")]
+
     def indexes(self) -> frozenset[str]:
         return frozenset([name for (name,) in self._rows("complete_indexes")])
 

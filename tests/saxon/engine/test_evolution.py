@@ -484,6 +484,20 @@ def test_an_unchanged_program_reads_no_message(tmp_path: Path, monkeypatch: pyte
 # an old program that cannot be read, or is not known
 
 
+def test_a_slice_that_was_reset_stays_empty_if_the_program_before_can_no_longer_be_read(tmp_path: Path):
+    program = (
+        LOG
+        + CUSTOMER
+        + "create slicing s on customer create slicing t on customer create rule end for s if (//end) then do reset\n"
+    )
+    run(tmp_path, program, [ORDERS[0], "<order><customer>a</customer><end/></order>"])
+    store = SqliteStore(tmp_path)
+    store._database.execute('UPDATE programs SET files = \'{"a.dmq": "create nonsense"}\'')
+    store.close()
+    with Lab(program + LOOKUP, store=tmp_path) as lab:
+        assert (len(in_slice(lab, "s", "a")), len(in_slice(lab, "t", "a"))) == (0, 2)
+
+
 def test_a_program_that_can_no_longer_be_read_may_have_been_anything(tmp_path: Path):
     program = LOG + CUSTOMER + "create slicing s on customer create rule end for s if (//end) then do reset\n"
     run(tmp_path, program, [*ORDERS, "<order><customer>a</customer><end/></order>"])

@@ -60,7 +60,7 @@ def change(folder: Path, text: str, spark: RunningSpark | None, keys: Sequence[i
         if spark is None or active is None:
             return beside
         place = ProgramOnStore.of(program.plan.program.files(), folder)
-        return SparkMigrator(spark.session, place, active[2], store.slicings(), beside)
+        return SparkMigrator(spark.session, place, active[2], store.former_slicings(), beside)
 
     migrate_store(program.plan, evaluator, store, lambda: START, choose_migrator=migrator)
     engine = local_engine(evaluator, store, lambda: START)

@@ -1059,6 +1059,7 @@ class StoreContract:
         assert store.slicings() == ["s", "t", "u"]
         store.commit([Step(resets=(("t", "k"), ("s", "k")))])
         assert store.slicings() == ["s", "u"]
+        assert store.former_slicings() == ["s", "t", "u"]
 
     def test_what_is_noted_about_messages_holds_when_their_program_is_activated(self, store: Store):
         store.append([new(slices=(("s", "k"),), entries=(("i", "v"),), properties={"p": PropertyValue.string("1")})])

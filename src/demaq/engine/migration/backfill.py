@@ -145,7 +145,10 @@ class LocalMigrator:
         old: Program | None,
         known_slicings: Collection[str],
     ) -> None:
-        """`old` is the program that was active last, if known; `known_slicings` are the slicings that have messages."""
+        """`old` is the program that was active last, if known.
+
+        `known_slicings` are the slicings that messages are in, or were in before a reset.
+        """
         self._plan = plan
         self._program = plan.program
         self._evaluator = evaluator

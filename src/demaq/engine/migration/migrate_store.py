@@ -130,7 +130,7 @@ def migrate_store(
         for queue, timers in sorted(timers_by_target(store, migration.discarded).items()):
             if queue not in plan.program.queues:
                 tell(f"queue {queue}: {timers}")
-        local = LocalMigrator(plan, evaluator, store, migration.old, store.slicings())
+        local = LocalMigrator(plan, evaluator, store, migration.old, store.former_slicings())
         backfill = Backfill(
             choose_migrator(local, migration),
             store,

@@ -7,6 +7,15 @@ SELECT name FROM complete_indexes
 -- name: migration
 SELECT digest, snapshot, done, number, priorities FROM evolution
 
+-- One step of the index for each name, however many members there are.
+-- name: former_slicings
+WITH RECURSIVE names (name) AS (
+    SELECT min(slicing) FROM slice_members
+    UNION ALL
+    SELECT (SELECT min(slicing) FROM slice_members WHERE slicing > name) FROM names WHERE name IS NOT NULL
+)
+SELECT name FROM names WHERE name IS NOT NULL
+
 -- name: delete_migration
 DELETE FROM evolution
 
