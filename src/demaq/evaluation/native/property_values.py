@@ -25,6 +25,8 @@ def property_key(type_: str, text: str) -> str:
             moment = start_of(cast(text, type_))
         case "time":
             moment = join_date_and_time(cast(_A_DAY, "date"), cast(text, type_))
+        case "gYear" | "gYearMonth" | "gMonth" | "gMonthDay" | "gDay":
+            return text.removesuffix("Z")
         case "double" | "float":
             return text_of(cast(cast(text, type_), "double") + 0.0)
         case _:

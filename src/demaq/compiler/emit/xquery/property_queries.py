@@ -17,7 +17,12 @@ from demaq.compiler.emit.xquery.blocks import Entry, property_entry
 from demaq.compiler.emit.xquery.vocabulary import SEPARATOR, literal, runtime_name
 from demaq.language.program.program import Property
 
-_KEY_IS_NOT_TEXT = frozenset({"dateTime", "dateTimeStamp", "date", "time", "float", "double"})
+_KEY_IS_NOT_TEXT = frozenset(
+    {
+        *("dateTime", "dateTimeStamp", "date", "time", "float", "double"),
+        *("gYear", "gYearMonth", "gMonth", "gMonthDay", "gDay"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -204,6 +204,8 @@ declare function d:key($value as xs:anyAtomicType) as xs:string {
         return string(adjust-dateTime-to-timezone(dateTime(xs:date("1972-12-31"), $value), $utc))
       case xs:float return string(xs:double($value) + 0)
       case xs:double return string($value + 0)
+      (: without a time zone they are in UTC :)
+      case xs:gYear | xs:gYearMonth | xs:gMonth | xs:gMonthDay | xs:gDay return replace(string($value), "Z$", "")
       default return string($value)
 };
 
