@@ -39,5 +39,6 @@ def test_values_that_are_equal_are_one_key_of_a_slicing(evaluator: EvaluatorName
             for value in values:
                 lab.enqueue(name, f"<m>{value}</m>")
                 lab.enqueue(name, "<m/>", {f"p{name}": value})
-            [(_, count)] = lab.store.slice_keys(f"s{name}", None, 9)
+            [(key, count)] = lab.store.slice_keys(f"s{name}", None, 9)
             assert count == 2 * len(values), name
+            assert len(lab.read_slice(f"s{name}", key)) == count, "a key as it is listed"
