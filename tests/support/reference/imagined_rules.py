@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tests.support.reference.interpreter import Kept
 
 
+@lru_cache(maxsize=4)
 def oracles(text: str) -> tuple[RuleOracle, RuleOracle]:
     """One for the rules of a program, one for those that we imagine."""
     program = load_text(text)
@@ -78,6 +80,7 @@ def as_the_oracle_sees_it(program: Program) -> Program:
 def shown(kept: Kept) -> Message:
     """A message as rules see it."""
     properties = {**kept.properties, "demaq:queue": PropertyValue.string(kept.queue)}
+    properties["demaq:id"] = PropertyValue.string(str(kept.number))
     if kept.rule is not None:
         properties["demaq:rule"] = PropertyValue.string(kept.rule)
     for (slicing, _), value in kept.slices.items():

@@ -86,7 +86,8 @@ class SerialRun:
         for (_, number), kept in zip(created, made, strict=False):
             self._know(number, kept)
         ours = [self._of_engine(new.queue, new.body, new.properties, new.rule) for new, _ in created]
-        assert ours == [self._of_interpreter(kept) for kept in made]
+        theirs = [self._of_interpreter(kept) for kept in made]
+        assert ours == theirs, f"made {ours}, and serially {theirs}"
 
     def _know(self, number: int, kept: Kept) -> None:
         self._known[number] = kept
