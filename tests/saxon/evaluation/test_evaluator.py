@@ -540,6 +540,20 @@ def test_updating_functions_act_in_the_name_of_the_rule_that_calls_them(tmp_path
     assert failures(lab.run("a", "<y/>")) == [("two", "dynamicError", "FOAR0001")]
 
 
+@pytest.mark.parametrize(
+    ("element", "expected"),
+    [
+        ('<x k="{{"/>', '<x k="{"/>'),
+        ('<x k="a{{" l="{1}" m="}}"/>', '<x k="a{" l="1" m="}"/>'),
+        ('<x k="{{{//n}{{{{}}"/>', '<x k="{1{{}"/>'),
+        ("""<x k='{<y l="{{"/>/@l}'/>""", '<x k="{"/>'),
+    ],
+)
+def test_an_attribute_may_have_braces_that_do_not_match(tmp_path: Path, element: str, expected: str) -> None:
+    lab = bench(tmp_path, f"create rule r for a if (//n) then do enqueue {element} into b")
+    assert bodies(lab.run("a", "<n>1</n>")) == [expected]
+
+
 def test_library_modules_are_imported_with_their_own_names(tmp_path: Path) -> None:
     library = """
     module namespace l = "urn:lib";

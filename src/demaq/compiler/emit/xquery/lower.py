@@ -369,11 +369,15 @@ class Lowering:
         return self.lower_expr(node.content)
 
     def attribute(self, node: ast.DirectAttribute) -> ast.Node:
-        """Print the attribute on one line: Saxon counts every line break inside an attribute's value twice."""
+        """Print the attribute on one line: Saxon counts every line break inside an attribute's value twice.
+
+        Its braces become references: Saxon does not find the end of a value in which an opening one has no closing one.
+        """
         parts: list[ast.RawText | ast.Enclosed] = []
         for part in node.parts:
             if isinstance(part, ast.RawText):
-                parts.append(ast.RawText(NOWHERE, part.raw.replace("\n", " ")))
+                raw = part.raw.replace("\n", " ").replace("{{", "&#x7B;").replace("}}", "&#x7D;")
+                parts.append(ast.RawText(NOWHERE, raw))
             else:
                 parts.append(
                     ast.Enclosed(NOWHERE, None if part.content is None else _on_one_line(self.lower_expr(part.content)))
