@@ -554,6 +554,45 @@ def test_an_attribute_may_have_braces_that_do_not_match(tmp_path: Path, element:
     assert bodies(lab.run("a", "<n>1</n>")) == [expected]
 
 
+def in_library(folder: Path, prolog: str, uri: str = "urn:lib", outer: str = "") -> list[str]:
+    """The messages that a rule makes of what function l:f() of a library module returns."""
+    library = f'module namespace l = "{uri}"; {prolog}'
+    text = f'import module namespace l = "{uri}" at "lib.xqm"; {outer} {QUEUES}'
+    rule = "create rule r for a if (true()) then do enqueue <r>{l:f()}</r> into b"
+    return bodies(Bench(program(folder, text + rule, lib_xqm=library)).run("a", "<m/>"))
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("element x { element y {} }", '<r><x xmlns="urn:inner"><y/></x></r>'),
+        ("<x><y/></x>/element(y)", '<r><y xmlns="urn:inner"/></r>'),
+        ("<x/> instance of element(x), document { <x/> } instance of document-node(element(x))", "<r>true true</r>"),
+        ('<x xmlns="urn:o">{ element y {} }</x>', '<r><x xmlns="urn:o"><y/></x></r>'),
+        ('element { "o:x" } { attribute { "o:y" } { 1 } }', '<r><o:x xmlns:o="urn:o" o:y="1"/></r>'),
+        ('namespace-uri-from-QName(xs:QName("o:x"))', "<r>urn:o</r>"),
+        (
+            'copy $c := <x><y/></x> modify rename node $c/y as "o:z" return $c',
+            '<r><x xmlns="urn:inner"><o:z xmlns:o="urn:o"/></x></r>',
+        ),
+        (
+            'namespace-uri-from-QName(node-name(<o:x xmlns:o="urn:a&amp;b{{">{ element o:y {} }</o:x>/*))',
+            "<r>urn:a&amp;b{</r>",
+        ),
+    ],
+)
+def test_names_in_a_library_are_those_of_its_own_prolog(tmp_path: Path, body: str, expected: str) -> None:
+    prolog = f"""declare default element namespace "urn:inner"; declare namespace o = "urn:o";
+    declare function l:f() {{ {body} }};"""
+    assert in_library(tmp_path, prolog) == [expected]
+
+
+def test_a_computed_element_of_a_library_is_not_in_the_namespace_of_its_importer(tmp_path: Path) -> None:
+    outer = 'declare default element namespace "urn:outer";'
+    made = in_library(tmp_path, "declare function l:f() { local-name(element x {}/self::x) };", outer=outer)
+    assert made == ['<r xmlns="urn:outer">x</r>']
+
+
 def test_library_modules_are_imported_with_their_own_names(tmp_path: Path) -> None:
     library = """
     module namespace l = "urn:lib";

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 from demaq.compiler.containment import paths_from_message
 from demaq.compiler.context import CompilerContext
 from demaq.compiler.emit.xquery.emitted_names import EmittedNames
-from demaq.compiler.emit.xquery.lower import Lowering, ambient_name, refuse_unknown_collation
+from demaq.compiler.emit.xquery.lower import Lowering, ambient_key, refuse_unknown_collation
 from demaq.compiler.emit.xquery.qualify import Qualifier
 from demaq.compiler.emit.xquery.vocabulary import (
     KNOWN,
@@ -292,6 +292,11 @@ class BlockEmitter:
         for prefix, uri in PREFIXES.items():
             if prefix not in prefixes and prefix not in ("xml", "xs", "xsi", "fn", "local"):
                 head.append(ast.NamespaceDecl(NOWHERE, prefix, uri))
+        for names in context.module.library_names:  # a library's texts may name its prefixes: element { "p:a" } {}
+            for prefix, uri in names.prefixes.items():
+                if prefix and prefix not in prefixes and prefix not in PREFIXES:
+                    prefixes.add(prefix)
+                    head.append(ast.NamespaceDecl(NOWHERE, prefix, uri))
         body: list[ast.Decl] = [*load_runtime_functions("collation.xq")]
         if _has_updates(tree) or any([_has_updates(library) for library in context.module.libraries]):
             body += load_runtime_functions("updates.xq")
@@ -335,7 +340,7 @@ class BlockEmitter:
         body = None if item.body is None else lowering.lower_expr(item.body)
         if known is None or not context.is_ambient(known):
             return ast.FunctionDecl(item.at, (), False, item.name, item.params, item.returns, item.external, body)
-        uri, _, local = ambient_name(known)[2:].partition("}")
+        uri, local = ambient_key(known)
         hidden = [ast.Param(NOWHERE, ast.Name(NOWHERE, word, None, RUNTIME), None) for word in _HIDDEN]
         name = ast.Name(item.name.at, local, None, uri)
         return ast.FunctionDecl(item.at, (), False, name, (*hidden, *item.params), item.returns, False, body)

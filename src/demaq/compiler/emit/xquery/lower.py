@@ -30,6 +30,7 @@ from demaq.compiler.emit.xquery.vocabulary import (
     STATE,
     Sites,
     fn,
+    full_name,
     literal,
     runtime,
     runtime_name,
@@ -408,7 +409,12 @@ def _on_one_line(node: ast.Node) -> Any:
 
 def ambient_name(known: FunctionKey) -> str:
     """Return the name of a function with the additional parameters for the message."""
-    return f"Q{{{RUNTIME}/{known[0]}}}{known[1]}-{known[2]}"
+    return full_name(*ambient_key(known))
+
+
+def ambient_key(known: FunctionKey) -> tuple[str, str]:
+    """Return the namespace and local name of a function with the additional parameters for the message."""
+    return f"{RUNTIME}/{known[0]}", f"{known[1]}-{known[2]}"
 
 
 def property_type(program: Program, name: str) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from demaq.compiler.emit.xquery.emitted_names import EmittedNames
 from demaq.language import ast
 from demaq.language.namespaces import XML
+from demaq.language.parsing.characters import REFERENCE, resolve_reference
 
 
 class Qualifier:
@@ -26,6 +28,8 @@ class Qualifier:
                 made = ast.NamedFunctionRef(node.at, self._full_name(node, node.name), node.arity)
             case ast.ArrowCall(function=ast.Name() as name):
                 made = ast.ArrowCall(node.at, self._full_name(node, name), self._args(node.args))
+            case ast.Computed(kind="element") | ast.KindTest(kind="element") if isinstance(node.name, ast.Name):
+                made = replace(self._rebuild(node), name=self._element_name(node, node.name))
             case ast.Name():
                 return self._name(node)
             case ast.DirectElement():
@@ -62,6 +66,14 @@ class Qualifier:
             return ast.Name(name.at, known[1], None, known[0])
         uri = self.prefixes.get(name.prefix) if name.prefix else None
         return name if uri is None else ast.Name(name.at, name.local, None, uri)
+
+    def _element_name(self, node: ast.Node, name: ast.Name) -> ast.Name:
+        """Return the name of an element, which is in the library's default namespace if it has no prefix."""
+        known = self.names.resolved.elements.get(node)
+        if name.prefix is not None or name.uri is not None or known is None or known[0] is None:
+            return self._name(name)
+        is_same = known[0] == "" and self.names.resolved.prefixes.get("", "") == ""
+        return name if is_same else ast.Name(name.at, name.local, None, known[0])
 
     def _name_test(self, test: ast.NameTest) -> ast.NameTest:
         known = self.names.resolved.elements.get(test) or self.names.resolved.attributes.get(test)
@@ -109,5 +121,7 @@ def _find_declarations(node: ast.DirectElement) -> dict[str, str]:
     for attribute in node.attributes:
         if "xmlns" in (attribute.name.prefix, str(attribute.name)):
             prefix = attribute.name.local if attribute.name.prefix else ""
-            found[prefix] = "".join([part.raw for part in attribute.parts if isinstance(part, ast.RawText)])
+            raw = "".join([part.raw for part in attribute.parts if isinstance(part, ast.RawText)])
+            uri = REFERENCE.sub(lambda match: resolve_reference(match) or "", raw.replace("{{", "{").replace("}}", "}"))
+            found[prefix] = " ".join(uri.split())
     return found
