@@ -593,6 +593,21 @@ def test_a_computed_element_of_a_library_is_not_in_the_namespace_of_its_importer
     assert made == ['<r xmlns="urn:outer">x</r>']
 
 
+@pytest.mark.parametrize("uri", ["lib", "../lib/prices", "a&amp;b"])
+def test_a_library_may_have_a_namespace_without_a_scheme(tmp_path: Path, uri: str) -> None:
+    prolog = """declare variable $l:one := 1; declare function l:f() { l:g($l:one) + (1 ! l:g#1(.)) };
+    declare %private function l:g($n) { $n + count(qs:message()) };"""
+    assert in_library(tmp_path, prolog, uri) == ["<r>4</r>"]
+
+
+def test_a_function_may_be_declared_by_its_full_name(tmp_path: Path) -> None:
+    text = "declare function Q{prices}f() { 2 }; " + QUEUES
+    lab = Bench(
+        program(tmp_path, text + "create rule r for a if (true()) then do enqueue <r>{Q{prices}f()}</r> into b")
+    )
+    assert bodies(lab.run("a", "<m/>")) == ["<r>2</r>"]
+
+
 def test_library_modules_are_imported_with_their_own_names(tmp_path: Path) -> None:
     library = """
     module namespace l = "urn:lib";

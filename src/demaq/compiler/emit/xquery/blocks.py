@@ -306,7 +306,8 @@ class BlockEmitter:
             body.extend(self._declarations(library.prolog, context, names, lowering, qualifier))
         body.extend(self._declarations(tree.prolog, context, context.module.names, lowering, None))
         variables = [item for item in body if isinstance(item, ast.VarDecl)]
-        return (*head, *variables, *[item for item in body if not isinstance(item, ast.VarDecl)])
+        functions = [item for item in body if isinstance(item, ast.FunctionDecl)]
+        return (*head, *_declare_prefixes(functions), *variables, *_name_by_prefix(functions))
 
     def _declarations(
         self,
@@ -344,6 +345,31 @@ class BlockEmitter:
         hidden = [ast.Param(NOWHERE, ast.Name(NOWHERE, word, None, RUNTIME), None) for word in _HIDDEN]
         name = ast.Name(item.name.at, local, None, uri)
         return ast.FunctionDecl(item.at, (), False, name, (*hidden, *item.params), item.returns, False, body)
+
+
+def _declare_prefixes(functions: list[ast.FunctionDecl]) -> list[ast.NamespaceDecl]:
+    """Return declarations of prefixes for functions that `_name_by_prefix` renames."""
+    uris = dict.fromkeys([function.name.uri for function in functions if _is_taken_as_reserved(function.name)])
+    return [ast.NamespaceDecl(NOWHERE, _prefix_of(uri), uri) for uri in uris if uri]
+
+
+def _name_by_prefix(functions: list[ast.FunctionDecl]) -> list[ast.FunctionDecl]:
+    """Return the functions; those that Saxon refuses to declare by their full names have a prefix instead."""
+    return [
+        replace(function, name=ast.Name(function.name.at, function.name.local, _prefix_of(function.name.uri)))
+        if function.name.uri and _is_taken_as_reserved(function.name)
+        else function
+        for function in functions
+    ]
+
+
+def _is_taken_as_reserved(name: ast.Name) -> bool:
+    """Return whether Saxon takes the namespace of a declared function for a reserved one: it has no colon."""
+    return name.uri is not None and name.uri != "" and ":" not in name.uri
+
+
+def _prefix_of(uri: str) -> str:
+    return f"demaq-{uri.encode().hex()}"
 
 
 def _has_updates(tree: ast.Node) -> bool:
