@@ -110,3 +110,23 @@ def test_collations_that_would_end_saxon_are_an_error_of_the_rule(tmp_path: Path
         '<x>{compare("a", "b", //c), sort((2, 1), //c), (compare#3)("a", "b", "http://saxon.sf.net/collation?class=x")}</x> into b',
     )
     assert checked.errors == []
+
+
+@pytest.mark.parametrize(
+    ("declaration", "code"),
+    [
+        ('declare namespace xml = "urn:x";', "XQST0070"),
+        ('declare decimal-format local:d digit = "##";', "XQST0097"),
+        ('declare decimal-format local:d digit = ".";', "XQST0098"),
+        ('declare default decimal-format digit = "#" digit = "#";', "XQST0114"),
+    ],
+)
+def test_what_saxon_refuses_in_the_head_of_a_prolog_is_reported_there(
+    tmp_path: Path, declaration: str, code: str
+) -> None:
+    file = tmp_path / "app.dmq"
+    text = f"declare boundary-space strip;\n  {declaration}\n{QUEUES}"
+    file.write_text(text + "create rule r for a if (//x) then do enqueue <x/> into b", encoding="utf-8")
+    checked = check_application(file, static_check)
+    assert errors(checked) == [("DQ0704", 2, 3)]
+    assert checked.errors[0].message.startswith(code)

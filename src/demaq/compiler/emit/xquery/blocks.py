@@ -277,18 +277,18 @@ class BlockEmitter:
             match item:
                 case ast.NamespaceDecl():
                     prefixes.add(item.prefix)
-                    head.append(ast.NamespaceDecl(NOWHERE, item.prefix, item.uri))
+                    head.append(ast.NamespaceDecl(item.at, item.prefix, item.uri))
                 case ast.ModuleImport() if item.prefix is not None:
                     prefixes.add(item.prefix)
-                    head.append(ast.NamespaceDecl(NOWHERE, item.prefix, item.uri))
+                    head.append(ast.NamespaceDecl(item.at, item.prefix, item.uri))
                 case ast.DefaultNamespaceDecl():
-                    head.append(ast.DefaultNamespaceDecl(NOWHERE, item.kind, item.uri))
+                    head.append(ast.DefaultNamespaceDecl(item.at, item.kind, item.uri))
                 case ast.Setter() if item.kind != "revalidation":
                     if item.kind == "default collation":
                         refuse_unknown_collation(item.value, item.at)
-                    head.append(ast.Setter(NOWHERE, item.kind, item.value))
+                    head.append(ast.Setter(item.at, item.kind, item.value))
                 case ast.DecimalFormatDecl():
-                    head.append(ast.DecimalFormatDecl(NOWHERE, item.name, item.properties))
+                    head.append(ast.DecimalFormatDecl(item.at, item.name, item.properties))
         for prefix, uri in PREFIXES.items():
             if prefix not in prefixes and prefix not in ("xml", "xs", "xsi", "fn", "local"):
                 head.append(ast.NamespaceDecl(NOWHERE, prefix, uri))
