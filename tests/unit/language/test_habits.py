@@ -210,3 +210,23 @@ def test_what_only_looks_like_a_habit_is_read_as_before(text: str) -> None:
     _, errors = parse_module(f"create rule r for q {text}")
 
     assert [str(error) for error in errors] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("create rule ¦for q if (/a) then do enqueue <a/> into out", "rule's name is missing", "create rule NAME"),
+        ("create property ¦as xs:string queue q", "property's name is missing", "create property NAME"),
+        ("create slicing ¦on p", "slicing's name is missing", "create slicing NAME"),
+    ],
+)
+def test_a_statement_without_a_name_is_told_that_the_name_is_missing(text: str, message: str, hint: str) -> None:
+    _, errors = parse_module((QUEUES + text).replace(MARK, ""))
+    assert [error.at.start for error in errors if error.at] == [(QUEUES + text).index(MARK)]
+    assert message in errors[0].message
+    assert hint in str(errors[0].hint)
+
+
+def test_a_name_may_be_the_word_that_follows_names() -> None:
+    text = "create rule for for q if (/a) then do reset create property as as xs:string queue q create slicing on on as"
+    assert parse_module(QUEUES + text)[1] == []

@@ -24,6 +24,13 @@ ERRORS_MAX = 100
 _NEXT_STATEMENT = re.compile(r"(?<![\w$:/@.-])create\s+(?:queue|property|slicing|collection|rule)\s+[^\s=,)\]}]")
 _HEADER = rf"create\s+(queue|property|slicing|collection|rule)\s+((?:{NCNAME}:)?{NCNAME})"
 _BARE_FILE = re.compile(r"[^\s;,()'\"{}<>]+")
+_AFTER_NAME = {"property": "as", "slicing": "on", "rule": "for"}
+"""The word that follows the name in a statement."""
+_FORMS = {
+    "property": "create property NAME as TYPE queue QUEUE value EXPRESSION",
+    "slicing": "create slicing NAME on PROPERTY",
+    "rule": "create rule NAME for QUEUE if (CONDITION) then ACTION",
+}
 _CLAUSES = ("kind", "mode", "schema", "priority", "errorqueue", "interface", "port", "endpoint", "replyto", "using")
 
 
@@ -125,7 +132,14 @@ class Statements(Prolog):
         self.accept(";")
         return statement
 
+    def _refuse_missing_name(self, word: str) -> None:
+        """Refuse a statement without a name, in which the word after the name would be taken for it."""
+        following = _AFTER_NAME.get(word)
+        if following is not None and self.value == following and self.peek() != following:
+            self.fail(f"the {word}'s name is missing before `{following}`", hint=_FORMS[word])
+
     def _statement_of(self, word: str, start: int) -> ast.Statement:
+        self._refuse_missing_name(word)
         if word == "queue":
             return self._queue(start)
         if word == "property":
@@ -135,7 +149,7 @@ class Statements(Prolog):
         name = self.name(f"the {word}'s name")
         if word == "collection":
             return ast.CollectionDecl(self.since(start), name)
-        self.expect("on", hint="create slicing NAME on PROPERTY")
+        self.expect("on", hint=_FORMS["slicing"])
         property_name = self.name("a property's name")
         return ast.SlicingDecl(self.since(start), name, property_name)
 
@@ -236,7 +250,7 @@ class Statements(Prolog):
 
     def _property(self, start: int) -> ast.PropertyDecl:
         name = self.name("the property's name")
-        self.expect("as", hint="create property NAME as TYPE queue QUEUE value EXPRESSION")
+        self.expect("as", hint=_FORMS["property"])
         type_ = self.name("an atomic type such as xs:string")
         variant: Literal["fixed", "inherited"] | None = None
         if self.value in ("fixed", "inherited"):
@@ -258,7 +272,7 @@ class Statements(Prolog):
 
     def _rule(self, start: int) -> ast.RuleDecl:
         name = self.name("the rule's name")
-        self.expect("for", hint="create rule NAME for QUEUE if (CONDITION) then ACTION")
+        self.expect("for", hint=_FORMS["rule"])
         target = self.name("the name of a queue or slicing")
         errorqueue = None
         if self.value == "errorqueue" and self.peek_token()[0] in ("name", "braced"):
@@ -266,9 +280,7 @@ class Statements(Prolog):
             errorqueue = self._queue_name()
         self.fail_if_mistake(explain_comment(self.text, self.start))
         if self.value.lower() in ("if", "when", "where") and self.value != "if" and self.peek() == "(":
-            self.fail(
-                f"expected `if`, found `{self.value}`", hint="create rule NAME for QUEUE if (CONDITION) then ACTION"
-            )
+            self.fail(f"expected `if`, found `{self.value}`", hint=_FORMS["rule"])
         if self.value == "if" and self.peek() != "(":
             self.fail("the condition stands in parentheses", hint="if (CONDITION) then ACTION")
         body = self.rule_body()
