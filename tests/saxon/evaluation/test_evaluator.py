@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from demaq.documents import Document, parse_document
-from demaq.errors import MessageError
+from demaq.errors import MessageError, ProgramError
 from demaq.evaluation.outcomes import Enqueued, SliceReset
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
@@ -606,6 +606,48 @@ def test_a_function_may_be_declared_by_its_full_name(tmp_path: Path) -> None:
         program(tmp_path, text + "create rule r for a if (true()) then do enqueue <r>{Q{prices}f()}</r> into b")
     )
     assert bodies(lab.run("a", "<m/>")) == ["<r>2</r>"]
+
+
+PRESERVE = "declare boundary-space preserve;"
+GREATEST = "declare default order empty greatest;"
+FORMAT = 'declare decimal-format l:d decimal-separator = "," grouping-separator = ".";'
+
+
+@pytest.mark.parametrize(
+    ("own", "importers", "body", "expected"),
+    [
+        (PRESERVE, "", "<x> <y/>\n<!--c-->{1} {2} </x>", "<r><x> <y/>\n<!--c-->1 2 </x></r>"),
+        ("", PRESERVE, "<x> <y/>\n<!--c-->{1} {2} </x>", "<r><x><y/><!--c-->12</x></r>"),
+        ("", PRESERVE, "<x> <![CDATA[]]> &#x20; a </x>", "<r><x>    a </x></r>"),
+        (PRESERVE, PRESERVE, "<x> <y/></x>", "<r><x> <y/></x></r>"),
+        (GREATEST, "", "for $x in ([], [1]) order by $x?* return count($x?*)", "<r>1 0</r>"),
+        ("", GREATEST, "for $x in ([], [1]) order by $x?* return count($x?*)", "<r>0 1</r>"),
+        ("", GREATEST, "for $x in ([], [1]) order by $x?* empty greatest return count($x?*)", "<r>1 0</r>"),
+        (FORMAT, "", 'format-number(1.5, "0,0", "l:d")', "<r>1,5</r>"),
+        (FORMAT, FORMAT, 'format-number(1.5, "0,0", "l:d")', "<r>1,5</r>"),
+    ],
+)
+def test_a_library_keeps_the_settings_of_its_own_prolog(
+    tmp_path: Path, own: str, importers: str, body: str, expected: str
+) -> None:
+    assert in_library(tmp_path, f"{own} declare function l:f() {{ {body} }};", outer=importers) == [expected]
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        'declare default collation "http://www.w3.org/2005/xpath-functions/collation/html-ascii-case-insensitive";',
+        "declare copy-namespaces no-preserve, inherit;",
+        'declare base-uri "http://library.invalid/";',
+        "declare default decimal-format NaN = 'none';",
+        "declare decimal-format l:d NaN = 'none';",
+    ],
+)
+def test_a_library_whose_settings_cannot_be_kept_is_refused(tmp_path: Path, setting: str) -> None:
+    with pytest.raises(ProgramError, match="a library cannot declare another") as failure:
+        in_library(tmp_path, f"{setting} declare function l:f() {{ 1 }};", outer=FORMAT)
+    assert failure.value.at is not None
+    assert failure.value.at.source.file.endswith("lib.xqm")
 
 
 def test_library_modules_are_imported_with_their_own_names(tmp_path: Path) -> None:

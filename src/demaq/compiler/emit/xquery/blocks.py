@@ -6,17 +6,17 @@ thousand. The value of a block is an array of functions, which the evaluator tak
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import resources
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from demaq.compiler.containment import paths_from_message
 from demaq.compiler.context import CompilerContext
 from demaq.compiler.emit.xquery.emitted_names import EmittedNames
 from demaq.compiler.emit.xquery.lower import Lowering, ambient_key, refuse_unknown_collation
-from demaq.compiler.emit.xquery.qualify import Qualifier
+from demaq.compiler.emit.xquery.qualify import Qualifier, find_settings
 from demaq.compiler.emit.xquery.vocabulary import (
     KNOWN,
     MESSAGE,
@@ -36,7 +36,7 @@ from demaq.compiler.plan import Index, Plan, RulePlan
 from demaq.compiler.trees import has_no_else
 from demaq.errors import ProgramError
 from demaq.language import ast
-from demaq.language.namespaces import PREFIXES
+from demaq.language.namespaces import FN, PREFIXES
 from demaq.language.parser import parse_query
 from demaq.language.printing.flat import SourceMap
 from demaq.language.printing.printer import print_mapped
@@ -297,12 +297,17 @@ class BlockEmitter:
                 if prefix and prefix not in prefixes and prefix not in PREFIXES:
                     prefixes.add(prefix)
                     head.append(ast.NamespaceDecl(NOWHERE, prefix, uri))
+        prologs = [library.prolog for library in context.module.libraries]
+        for prolog in prologs:
+            _refuse_settings(prolog, tree.prolog)
+        others = zip(prologs, context.module.library_names, strict=True)
+        head.extend(_decimal_formats([(tree.prolog, context.module.names), *others]))
         body: list[ast.Decl] = [*load_runtime_functions("collation.xq")]
         if _has_updates(tree) or any([_has_updates(library) for library in context.module.libraries]):
             body += load_runtime_functions("updates.xq")
         lowering = self.lowering(context)
         for library, names in zip(context.module.libraries, context.module.library_names, strict=True):
-            qualifier = Qualifier(self._names[context.number], names.prefixes)
+            qualifier = Qualifier(self._names[context.number], names.prefixes, library.prolog, tree.prolog)
             body.extend(self._declarations(library.prolog, context, names, lowering, qualifier))
         body.extend(self._declarations(tree.prolog, context, context.module.names, lowering, None))
         variables = [item for item in body if isinstance(item, ast.VarDecl)]
@@ -345,6 +350,55 @@ class BlockEmitter:
         hidden = [ast.Param(NOWHERE, ast.Name(NOWHERE, word, None, RUNTIME), None) for word in _HIDDEN]
         name = ast.Name(item.name.at, local, None, uri)
         return ast.FunctionDecl(item.at, (), False, name, (*hidden, *item.params), item.returns, False, body)
+
+
+_DEFAULTS = {"copy-namespaces": "preserve, inherit", "default collation": f"{FN}/collation/codepoint", "base-uri": ""}
+"""Settings of a library that its expressions cannot be given, with the value of a prolog without them."""
+
+
+def _refuse_settings(library: tuple[ast.Decl, ...], importer: tuple[ast.Decl, ...]) -> None:
+    """Raises ProgramError for a setting of a library that its importer has not: both become one query."""
+    others = find_settings(importer)
+    for item in library:
+        if isinstance(item, ast.Setter) and item.kind in _DEFAULTS:
+            if item.value != others.get(item.kind, _DEFAULTS[item.kind]):
+                _refuse_setting(item.kind, item.at)
+        elif isinstance(item, ast.DecimalFormatDecl) and item.name is None:
+            formats = [other for other in importer if isinstance(other, ast.DecimalFormatDecl) and other.name is None]
+            if [set(other.properties) for other in formats] != [set(item.properties)]:
+                _refuse_setting("default decimal-format", item.at)
+
+
+def _refuse_setting(kind: str, at: SourceLocation) -> NoReturn:
+    raise ProgramError(
+        f"a library cannot declare another {kind} than the module that imports it",
+        at,
+        "declare the same in both, or leave it out here; a decimal format may have a name",
+        "DQ0704",
+    )
+
+
+def _decimal_formats(modules: Sequence[tuple[tuple[ast.Decl, ...], Names]]) -> list[ast.Decl]:
+    """Return the named decimal formats of libraries, with their full names, that the importer has not declared.
+
+    The importer is the first of the modules.
+    """
+    seen: dict[tuple[str, str], frozenset[tuple[str, str]]] = {}
+    found: list[ast.Decl] = []
+    for position, (prolog, names) in enumerate(modules):
+        for item in prolog:
+            if not isinstance(item, ast.DecimalFormatDecl) or item.name is None:
+                continue
+            name, properties = item.name, frozenset(item.properties)
+            uri = names.prefixes.get(name.prefix, "") if name.prefix else name.uri or ""
+            if (uri, name.local) in seen:
+                if seen[uri, name.local] != properties:
+                    _refuse_setting(f"decimal-format {name}", item.at)
+                continue
+            seen[uri, name.local] = properties
+            if position:
+                found.append(ast.DecimalFormatDecl(item.at, ast.Name(name.at, name.local, None, uri), item.properties))
+    return found
 
 
 def _declare_prefixes(functions: list[ast.FunctionDecl]) -> list[ast.NamespaceDecl]:

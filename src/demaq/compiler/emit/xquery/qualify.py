@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,11 +11,25 @@ from demaq.language import ast
 from demaq.language.namespaces import XML
 from demaq.language.parsing.characters import REFERENCE, resolve_reference
 
+SETTINGS = {"boundary-space": "strip", "default order empty": "least"}
+"""The settings of a library that qualifying writes into its expressions, with the value of a prolog without them."""
+
 
 class Qualifier:
-    def __init__(self, names: EmittedNames, prefixes: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        names: EmittedNames,
+        prefixes: Mapping[str, str],
+        library: Sequence[ast.Decl] = (),
+        importer: Sequence[ast.Decl] = (),
+    ) -> None:
         self.names = names
         self.prefixes = prefixes
+        own, others = find_settings(library), find_settings(importer)
+        self._changed = {kind: own.get(kind, value) for kind, value in SETTINGS.items()}
+        for kind, value in SETTINGS.items():
+            if others.get(kind, value) == self._changed[kind]:
+                del self._changed[kind]
 
     def qualify(self, node: ast.Node) -> ast.Node:
         made: ast.Node
@@ -30,6 +44,8 @@ class Qualifier:
                 made = ast.ArrowCall(node.at, self._full_name(node, name), self._args(node.args))
             case ast.Computed(kind="element") | ast.KindTest(kind="element") if isinstance(node.name, ast.Name):
                 made = replace(self._rebuild(node), name=self._element_name(node, node.name))
+            case ast.OrderSpec(empty=None) if "default order empty" in self._changed:
+                made = replace(self._rebuild(node), empty=self._changed["default order empty"])
             case ast.Name():
                 return self._name(node)
             case ast.DirectElement():
@@ -107,13 +123,36 @@ class Qualifier:
             ast.DirectAttribute(item.at, item.name, tuple([self._rebuild(part) for part in item.parts]))
             for item in node.attributes
         ]
-        content = [item if isinstance(item, (ast.RawText, ast.CData)) else self.qualify(item) for item in node.content]
+        content = [
+            item if isinstance(item, (ast.RawText, ast.CData)) else self.qualify(item) for item in self._spaced(node)
+        ]
         self.prefixes = outer
         return ast.DirectElement(node.at, node.name, (*extra, *attributes), tuple(content))  # type: ignore[arg-type]
+
+    def _spaced(self, node: ast.DirectElement) -> Sequence[ast.Node]:
+        """Return the content with its boundary space as the library's prolog has it: left out, or as references."""
+        mode = self._changed.get("boundary-space")
+        if mode is None:
+            return node.content
+        found: list[ast.Node] = []
+        for position, item in enumerate(node.content):
+            beside = (*node.content[max(0, position - 1) : position], *node.content[position + 1 : position + 2])
+            is_cdata = any([isinstance(other, ast.CData) for other in beside])
+            if not isinstance(item, ast.RawText) or is_cdata or item.raw.strip(" \t\n"):
+                found.append(item)
+            elif mode == "preserve":
+                references = "".join([f"&#x{ord(character):X};" for character in item.raw])
+                found.append(ast.RawText(item.at, references))
+        return found
 
     def _rebuild(self, node: ast.Node) -> Any:
         """Return a new node of the same class with everything below it qualified."""
         return type(node)(node.at, *ast.change_children(node, self.qualify)[0])
+
+
+def find_settings(prolog: Sequence[ast.Decl]) -> dict[str, str]:
+    """Return the values of the settings that a prolog declares."""
+    return {item.kind: item.value for item in prolog if isinstance(item, ast.Setter)}
 
 
 def _find_declarations(node: ast.DirectElement) -> dict[str, str]:
