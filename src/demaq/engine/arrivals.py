@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
-from demaq.engine.intake import IncomingMessage, type_properties
+from demaq.engine.intake import IncomingMessage, mark_new, type_properties
 from demaq.engine.message_factory import MessageFactory
 from demaq.engine.namespace_watch import NamespaceWatch
 from demaq.engine.round import SEQS_PER_MESSAGE, Evaluation, RoundCommit, RoundPolicy, Rounds, count_processed
@@ -493,7 +493,7 @@ class Arrivals:
             if waiting:
                 self._wake()
             self.processed += sum([each.processed for each in passing]) + count_processed(taken)
-        return [(number, number > first) for number in numbers]
+        return mark_new(numbers, first)
 
     def _is_one_waiting(self, messages: Sequence[NewMessage], passed: Sequence[Step], steps: Sequence[Step]) -> bool:
         """Return whether a message waits for its rules: one of those that are stored, or of those that are created."""

@@ -16,7 +16,7 @@ from demaq.compiler.plan import Plan
 from demaq.engine.arrivals import Arrivals
 from demaq.engine.delivery import Deliveries, Ended
 from demaq.engine.error_routing import Failure, make_hops_failure
-from demaq.engine.intake import IncomingMessage, expect_queue, expect_repeated, make_incoming
+from demaq.engine.intake import IncomingMessage, expect_queue, expect_repeated, make_incoming, mark_new
 from demaq.engine.message_factory import MessageFactory
 from demaq.engine.namespace_watch import NamespaceWatch
 from demaq.engine.pauses import Pauses
@@ -219,13 +219,9 @@ class Engine:
         """
         with self._rounds.changing:
             last = self.store.snapshot()
-            stored: list[tuple[int, bool]] = []
             numbers = self._append(messages, changes)
-            for number in numbers:
-                stored.append((number, number > last))
-                last = max(last, number)
             hear(numbers)
-        return stored
+        return mark_new(numbers, last)
 
     def backlog(self, store: Store | None = None) -> int:
         """Return how many messages wait to be processed by rules: those of mailboxes and timers do not.

@@ -6,7 +6,7 @@ services that reply, and about errors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from demaq.documents import Document
@@ -80,6 +80,19 @@ def expect_repeated(store: Store, request: str | None) -> None:
         raise MessageError(
             "refused", "another message was sent under this name before, and one that is repeated must be the same"
         )
+
+
+def mark_new(numbers: Iterable[int], last: int) -> list[tuple[int, bool]]:
+    """Return for the seq of each message that one transaction was to store whether it is new.
+
+    New ones ascend from `last`, the newest seq before it. The others have the seq of an earlier message of the same
+    name, which may have been stored in the same transaction.
+    """
+    found: list[tuple[int, bool]] = []
+    for number in numbers:
+        found.append((number, number > last))
+        last = max(last, number)
+    return found
 
 
 def expect_program(store: Store, digest: str) -> None:

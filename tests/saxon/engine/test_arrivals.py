@@ -259,6 +259,18 @@ def test_a_request_of_a_known_name_is_processed_once(policy: RoundPolicy):
     )
 
 
+def test_of_two_requests_of_one_name_in_one_commit_only_the_first_is_new(policy: RoundPolicy):
+    running = Running(COPY, policy)
+    named = [IncomingMessage(f"<m>{n}</m>", {}, make_request("name", digest_of([str(n)]))) for n in range(3)]
+    evaluated = running.engine.arrivals.evaluate([("in", each) for each in named], running.engine.clock())
+    assert evaluated is not None
+    stored = evaluated.commit()
+    assert len({number for number, _ in stored}) == 1
+    assert [is_new for _, is_new in stored] == [True, False, False]
+    running.drain()
+    assert running.bodies("out") == ["<n>0</n>"]
+
+
 @pytest.mark.parametrize("trouble", ["late", "unavailable", "store", "busy"])
 def test_a_message_is_stored_first_if_no_worker_can_evaluate_it(trouble: str):
     running = Running(COPY)
