@@ -16,7 +16,14 @@ from demaq.compiler.plan import Plan
 from demaq.engine.arrivals import Arrivals
 from demaq.engine.delivery import Deliveries, Ended
 from demaq.engine.error_routing import Failure, make_hops_failure
-from demaq.engine.intake import IncomingMessage, expect_queue, expect_repeated, make_incoming, mark_new
+from demaq.engine.intake import (
+    IncomingMessage,
+    expect_all_repeated,
+    expect_queue,
+    expect_repeated,
+    make_incoming,
+    mark_new,
+)
 from demaq.engine.message_factory import MessageFactory
 from demaq.engine.namespace_watch import NamespaceWatch
 from demaq.engine.pauses import Pauses
@@ -35,7 +42,7 @@ from demaq.evaluation.workers.receiver import Receiver
 from demaq.span_recorder import SpanRecorder
 from demaq.store.operator_records import AuditRecord, Pause
 from demaq.store.protocol import Committed, NewMessage, SequenceChanges, Step, Store, StoredMessage
-from demaq.store.request_names import digest_of, make_request
+from demaq.store.request_names import digest_of, has_digest, make_request
 
 T = TypeVar("T")
 
@@ -160,16 +167,13 @@ class Engine:
 
         A message under a known `request` is not stored again; it is refused if its content is different.
         """
-        if request is not None:
-            given = [f"{name}={text}" for name, text in sorted((properties or {}).items())]
-            request = make_request(request, digest_of([queue, body, *given]))
-        incoming = IncomingMessage(body, properties or {}, request)
+        incoming = _name_request(queue, IncomingMessage(body, properties or {}, request))
         found = self._fusing.submit((queue, incoming)) if self.arrivals.is_possible else None
         if isinstance(found, MessageError):
             raise found
         if found is None:
             found = self._appends.submit(self.factory.receive(queue, incoming, self.clock()))
-        expect_repeated(self.store, request)
+        expect_repeated(self.store, incoming.request)
         return found
 
     def _receive_at_once(self, sent: Sequence[tuple[str, IncomingMessage]]) -> list[int | MessageError | None]:
@@ -238,8 +242,12 @@ class Engine:
             return act()
 
     def enqueue_all(self, queue: str, sent: Iterable[bytes | str | IncomingMessage]) -> list[int]:
-        """Store messages from outside, all or none. Raises a MessageError for the first one that must be refused."""
-        incoming = [make_incoming(each) for each in sent]
+        """Store messages from outside, all or none. Raises a MessageError for the first one that must be refused.
+
+        A message under a known `request` is not stored again; it is refused if its content is different.
+        """
+        incoming = [_name_request(queue, make_incoming(each)) for each in sent]
+        expect_all_repeated(self.store, [each.request for each in incoming])
         named = [(queue, each) for each in incoming]
         evaluated = self.arrivals.evaluate(named, self.clock(), may_share=True, in_order=True)
         if evaluated is None:
@@ -672,3 +680,11 @@ class Engine:
     def collect_garbage(self, keep: timedelta = timedelta(0), limit: int = 1000) -> int:
         """Remove messages that retired longer ago than the audit period, up to a limit. Return how many."""
         return self.store.collect_garbage(self.clock() - keep, limit)
+
+
+def _name_request(queue: str, incoming: IncomingMessage) -> IncomingMessage:
+    """Return a message of a client with the digest of its content in the name of its request."""
+    if incoming.request is None or has_digest(incoming.request):
+        return incoming
+    given = [f"{name}={text}" for name, text in sorted(incoming.properties.items())]
+    return incoming._replace(request=make_request(incoming.request, digest_of([queue, incoming.body, *given])))

@@ -18,6 +18,8 @@ from demaq.store.request_names import SEPARATOR, has_digest, name_of
 from demaq.suggestions import Suggestions, describe_unknown
 from demaq.system_properties import transport_properties
 
+_NOT_REPEATED = "another message was sent under this name before, and one that is repeated must be the same"
+
 
 class IncomingMessage(NamedTuple):
     """A message that no rule has made, on its way into a queue."""
@@ -77,9 +79,18 @@ def expect_repeated(store: Store, request: str | None) -> None:
         return
     known = store.requested(name_of(request) + SEPARATOR)
     if known and request not in known:  # names without a digest were stored by an earlier version
-        raise MessageError(
-            "refused", "another message was sent under this name before, and one that is repeated must be the same"
-        )
+        raise MessageError("refused", _NOT_REPEATED)
+
+
+def expect_all_repeated(store: Store, requests: Iterable[str | None]) -> None:
+    """Raise a MessageError if one of several requests has the name of another one, or of a known one, and not its
+    content."""
+    named: dict[str, str] = {}
+    for request in requests:
+        if request is not None and has_digest(request):
+            if named.setdefault(name_of(request), request) != request:
+                raise MessageError("refused", _NOT_REPEATED)
+            expect_repeated(store, request)
 
 
 def mark_new(numbers: Iterable[int], last: int) -> list[tuple[int, bool]]:

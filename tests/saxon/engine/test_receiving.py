@@ -54,6 +54,28 @@ def test_a_request_that_is_repeated_adds_nothing(engine):
     assert len(engine.store.stored("a", 0, 10)) == 2
 
 
+def test_a_request_is_the_same_one_whether_it_is_sent_alone_or_among_others(engine):
+    number = engine.enqueue("a", "<m/>", {"n": "7"}, request="first")
+
+    assert engine.enqueue_all("a", [IncomingMessage(b"<m/>", {"n": "7"}, "first"), "<m/>"])[0] == number
+    assert engine.enqueue("a", "<m/>", {"n": "7"}, request="first") == number
+    assert len(engine.store.stored("a", 0, 10)) == 2
+
+
+@pytest.mark.parametrize("known", ["before", "among them"])
+def test_another_message_under_a_known_name_is_refused_with_all_that_come_with_it(engine, known):
+    first = IncomingMessage("<m><n>1</n></m>", request="first")
+    sent = ["<other/>", IncomingMessage("<m><n>2</n></m>", request="first")]
+    if known == "before":
+        engine.enqueue_all("a", [first])
+    else:
+        sent.insert(0, first)
+
+    with pytest.raises(MessageError, match="another message was sent under this name before"):
+        engine.enqueue_all("a", sent)
+    assert len(engine.store.stored("a", 0, 10)) == (1 if known == "before" else 0)
+
+
 @pytest.mark.parametrize(
     ("bad", "kind"),
     [
