@@ -7,6 +7,7 @@ import json
 import click
 
 from demaq.cli.command_classes import ExampleFirst
+from demaq.cli.parameters import COUNT
 from demaq.cli.stores import PAGE, json_option, open_for_reading, parse_number, print_empty, store_option, tell
 from demaq.operations.audit import ACTIONS, list_audit
 from demaq.operations.json_values import as_json as encode
@@ -17,7 +18,7 @@ from demaq.store.operator_records import AuditRecord
 @click.command(cls=ExampleFirst, example="$ demaq audit --store orders")
 @click.option("--action", "actions", multiple=True, type=click.Choice(ACTIONS), help="Only this; may be repeated.")
 @click.option("--who", default=None, metavar="NAME", help="Only what this operator has done.")
-@click.option("--limit", default=PAGE, show_default=True, type=click.IntRange(1), help="Show at most so many.")
+@click.option("--limit", default=PAGE, show_default=True, type=COUNT, help="Show at most so many.")
 @click.option("--after", default=None, metavar="LAST", help="Continue after the last one shown.")
 @store_option
 @json_option

@@ -9,6 +9,7 @@ import click
 
 from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.messages import expect_queue
+from demaq.cli.parameters import COUNT
 from demaq.cli.stores import (
     PAGE,
     fit_line,
@@ -34,9 +35,7 @@ RESULTS = {"sent": "sent", "again": "failed", "failed": "failed, given up"}
 @click.argument("queue", required=False)
 @click.option("--message", default=None, metavar="ID", help="Only of this message.")
 @store_option
-@click.option(
-    "--limit", default=PAGE, show_default=True, type=click.IntRange(1), help="Show at most so many of each kind."
-)
+@click.option("--limit", default=PAGE, show_default=True, type=COUNT, help="Show at most so many of each kind.")
 @json_option
 def deliveries(queue: str | None, message: str | None, place: StoreLocation, limit: int, as_json: bool) -> None:
     """Show what became of messages of outgoing gateways.

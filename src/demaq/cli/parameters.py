@@ -57,6 +57,10 @@ class Size(click.ParamType[int]):
         return size
 
 
+COUNT = click.IntRange(1, 1_000_000_000)
+"""How many things to show or take. A store knows no number of more than 64 bits."""
+
+
 class Share(click.ParamType[float]):
     """`0.01`, `1/100`."""
 

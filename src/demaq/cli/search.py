@@ -13,6 +13,7 @@ from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.errors import format_error
 from demaq.cli.message_selection import expect_selection, make_selection, matching, selection_options
 from demaq.cli.messages import format_prefix
+from demaq.cli.parameters import COUNT
 from demaq.cli.stores import (
     PAGE,
     fit_line,
@@ -48,11 +49,9 @@ FOLLOW_SECONDS = 0.5
 @click.command(cls=ExampleFirst, example="$ demaq search --queue orders --property customer=17 --store orders")
 @selection_options
 @click.option("--newest", is_flag=True, help="The newest first.")
-@click.option("--limit", default=PAGE, show_default=True, type=click.IntRange(1), help="Show at most so many.")
+@click.option("--limit", default=PAGE, show_default=True, type=COUNT, help="Show at most so many.")
 @click.option("--after", default=None, metavar="LAST", help="Continue after the last one shown.")
-@click.option(
-    "--scan", "scan_max", default=SCAN_MAX, show_default=True, type=click.IntRange(1), help="Look at most at so many."
-)
+@click.option("--scan", "scan_max", default=SCAN_MAX, show_default=True, type=COUNT, help="Look at most at so many.")
 @click.option("--follow", is_flag=True, help="Go on with messages as they come, until Ctrl-C.")
 @store_option
 @json_option

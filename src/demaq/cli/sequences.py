@@ -9,6 +9,7 @@ import click
 
 from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.messages import expect_queue
+from demaq.cli.parameters import COUNT
 from demaq.cli.stores import (
     PAGE,
     fit_line,
@@ -30,7 +31,7 @@ INDENT = 10
 @click.option("--direction", type=click.Choice(["in", "out"]), default=None, help="Only those that end or begin here.")
 @click.option("--all", "ended_too", is_flag=True, help="Also those that have ended, for a day.")
 @store_option
-@click.option("--limit", default=PAGE, show_default=True, type=click.IntRange(1), help="Show at most so many.")
+@click.option("--limit", default=PAGE, show_default=True, type=COUNT, help="Show at most so many.")
 @json_option
 def sequences(
     queue: str | None, direction: Any, ended_too: bool, place: StoreLocation, limit: int, as_json: bool

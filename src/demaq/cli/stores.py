@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from demaq.cli.parameters import COUNT
 from demaq.errors import NodeMissing, ProgramError
 from demaq.language.loader import load_program_texts
 from demaq.language.program.program import Program
@@ -75,9 +76,9 @@ def json_option(function: F) -> F:
 
 def paged(function: F) -> F:
     """Add `--limit` and `--after`, by which a listing continues after the last item shown."""
-    function = click.option(
-        "--limit", default=PAGE, show_default=True, type=click.IntRange(1), help="Show at most so many."
-    )(function)
+    function = click.option("--limit", default=PAGE, show_default=True, type=COUNT, help="Show at most so many.")(
+        function
+    )
     return click.option("--after", default=None, metavar="LAST", help="Continue after the last one shown.")(function)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from demaq.cli.command_classes import ExampleFirst
+from demaq.cli.parameters import COUNT
 from demaq.cli.stores import json_option, open_for_writing, print_empty, show_json, store_option
 from demaq.store.location import StoreLocation
 
@@ -12,7 +13,7 @@ from demaq.store.location import StoreLocation
 @click.command(cls=ExampleFirst, example="$ demaq take answers --store orders")
 @click.argument("queue")
 @store_option
-@click.option("--limit", default=1, show_default=True, type=click.IntRange(1), help="Take at most so many.")
+@click.option("--limit", default=1, show_default=True, type=COUNT, help="Take at most so many.")
 @json_option
 def take(queue: str, place: StoreLocation, limit: int, as_json: bool) -> None:
     """Take the oldest messages of a queue that no rule pertains to.

@@ -8,6 +8,7 @@ from datetime import datetime
 import click
 
 from demaq.cli.command_classes import ExampleFirst
+from demaq.cli.parameters import COUNT
 from demaq.cli.stores import (
     StoreOption,
     format_count,
@@ -57,10 +58,8 @@ STATES = {
     metavar="STORE",
     help="The store of another node to which messages went, or from which they came; may be repeated.",
 )
-@click.option("--depth", default=50, show_default=True, type=click.IntRange(1), help="Show no more levels.")
-@click.option(
-    "--max", "most", default=200, show_default=True, type=click.IntRange(1), help="Show at most so many messages."
-)
+@click.option("--depth", default=50, show_default=True, type=COUNT, help="Show no more levels.")
+@click.option("--max", "most", default=200, show_default=True, type=COUNT, help="Show at most so many messages.")
 @json_option
 def trace(
     message_id: str, place: StoreLocation, others: tuple[StoreLocation, ...], depth: int, most: int, as_json: bool

@@ -342,3 +342,11 @@ def test_standard_input_that_is_closed_is_one_line(demaq: Asked, monkeypatch: py
 def test_names_that_are_no_characters_are_one_line(demaq: Asked, words: list[str]):
     assert demaq(*words) == 1
     assert demaq.err == "demaq: '\\udcff' is not UTF-8\n"
+
+
+@pytest.mark.parametrize(
+    "command", [["messages", "orders"], ["take", "parcels"], ["timers"], ["errors"], ["deliveries"], ["search"]]
+)
+def test_more_than_a_store_can_count_is_wrong_usage(demaq: Asked, command: list[str]):
+    assert demaq(*command, "--limit", str(2**63)) == 2
+    assert demaq.err.splitlines()[-1].startswith("Error: Invalid value for '--limit': 9223372036854775808 is not in")
