@@ -206,9 +206,9 @@ def _time(now: str | None) -> datetime:
         return datetime.now(UTC)
     try:
         time = datetime.fromisoformat(now)
-    except ValueError:
+        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
         raise click.UsageError(f"--now takes a time such as 2026-05-01T12:00:00Z, not {now}") from None
-    return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _load(folder: Path, memory: MemoryState, program: Program) -> None:

@@ -257,7 +257,10 @@ class Lab:
         """Let time pass: timers fire when it is their time, and what follows is processed then."""
         if seconds < 0:
             raise ValueError(f"time does not go back, not even by {-seconds} seconds")
-        end = self.now + timedelta(seconds=seconds)
+        try:
+            end = self.now + timedelta(seconds=seconds)
+        except (OverflowError, ValueError):
+            raise ValueError(f"no clock is {seconds} seconds after {self.now:%Y-%m-%d}: it ends with 9999") from None
         self.run_until_idle()
         while (due := self.store.next_due()) is not None and due <= end:
             self.now = max(self.now, due)

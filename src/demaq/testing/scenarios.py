@@ -166,7 +166,10 @@ class _ScenarioRun:
             case ExpectRefusal():
                 self._check_refusal(step)
             case Passes():
-                self._lab.advance(step.seconds)
+                try:
+                    self._lab.advance(step.seconds)
+                except ValueError as error:
+                    raise _ScenarioFailed(str(error)) from None
             case Crash():
                 self._lab.crash()
                 self._lab.run_until_idle()

@@ -131,10 +131,10 @@ class _ScenarioReader:
             return None
         try:
             time = datetime.fromisoformat(text)
-        except ValueError:
+            return time.astimezone(UTC) if time.tzinfo is not None else time.replace(tzinfo=UTC)
+        except (ValueError, OverflowError):
             self._file.report(key.at, "begins must be a time such as 2026-05-01T12:00:00Z")
             return None
-        return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
     def _collections(self, table: Table) -> dict[str, tuple[bytes | str, ...]]:
         found: dict[str, tuple[bytes | str, ...]] = {}

@@ -88,6 +88,17 @@ def test_the_system_says_the_same_about_a_message_here_in_a_laboratory_and_in_a_
     assert len(by_try) > 5, "it is in slices"
 
 
+def test_a_time_before_the_first_year_of_utc_is_wrong_usage(tried: Tried) -> None:
+    Path("app.dmq").write_text(
+        "create queue in create queue out create rule r for in if (/x) then do enqueue /x into out"
+    )
+    Path("m.xml").write_text("<m/>")
+    assert tried("app.dmq", "m.xml", "--queue", "in", "--now", "0001-01-01T00:00:00+14:00") == 2
+    assert tried.err.splitlines()[-1] == (
+        "Error: --now takes a time such as 2026-05-01T12:00:00Z, not 0001-01-01T00:00:00+14:00"
+    )
+
+
 # --- what it says ----------------------------------------------------------------------------------------------------
 
 SHOP = """create queue orders create queue out kind mailbox

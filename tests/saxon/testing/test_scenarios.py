@@ -269,6 +269,12 @@ def test_the_clock_begins_where_the_scenario_says(folder: Path) -> None:
     assert "2026-01-01T00:00:00Z" in (failing(folder, steps).diff or "")
 
 
+def test_time_that_passes_beyond_the_calendar_fails_its_step(folder: Path) -> None:
+    found = failing(folder, "- arrives: {queue: a, body: <m/>}\n- passes: 2 days", "begins: 9999-12-31T12:00:00Z")
+
+    assert found.message == "no clock is 172800.0 seconds after 9999-12-31: it ends with 9999"
+
+
 def test_a_crash_keeps_what_was_accepted_and_empties_transient_queues(folder: Path) -> None:
     steps = """
     - arrives: {queue: a, body: <m n="1" pass="" after="PT1H"/>}
@@ -537,6 +543,10 @@ def test_a_file_that_is_none(folder: Path, text: str, expected: str) -> None:
         ("{name: a, steps: [{crash: true}], eror: x}", '2: "eror" is not a key of a scenario (did you mean "errors"?)'),
         ("{name: a, steps: [{crash: true}], errors: some}", '2: errors must be "allowed"'),
         ("{name: a, steps: [{crash: true}], begins: now}", "2: begins must be a time such as 2026-05-01T12:00:00Z"),
+        (
+            "{name: a, steps: [{crash: true}], begins: 0001-01-01T00:00:00+14:00}",
+            "2: begins must be a time such as 2026-05-01T12:00:00Z",
+        ),
         ("{name: a, steps: [x]}", "2: a step must be keys with values, not text"),
         ("{name: a, steps: [{}]}", "2: a step has one key, this one has 0: none"),
         ("{name: a, steps: [{crash: true, passes: 1h}]}", "2: a step has one key, this one has 2: crash, passes"),
