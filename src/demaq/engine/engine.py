@@ -59,6 +59,7 @@ PAGES_MAX = 100
 """Reads for one round at most, since most messages may have to wait for slow ones."""
 TIMERS_MAX = 500
 HOPS_MAX = 10_000
+TAKEN_MAX = 1_000_000_000
 AGAIN_SHARE_MAX = 0.2
 ROUNDS_ALONE = 10
 """If more than this share of a round had to be evaluated again, the next ROUNDS_ALONE rounds do not run ahead."""
@@ -276,6 +277,8 @@ class Engine:
     def take(self, queue: str, limit: int = 1) -> list[StoredMessage]:
         """Process the oldest messages of a mailbox by handing them to a client, in one transaction. Return them."""
         expect_queue(self.program, queue)
+        if not 0 <= limit <= TAKEN_MAX:
+            raise ValueError(f"from 0 to {TAKEN_MAX} messages can be taken at once, not {limit}")
         pause = self.pauses.by_part.get(("queue", queue))
         if pause is not None:
             raise MessageError("enqueueError", f"queue {queue} is paused by {pause.who}: nothing is taken from it")
@@ -683,7 +686,13 @@ class Engine:
 
 
 def _name_request(queue: str, incoming: IncomingMessage) -> IncomingMessage:
-    """Return a message of a client with the digest of its content in the name of its request."""
+    """Return a message of a client with the digest of its content in the name of its request.
+
+    Raises a TypeError for a property that is no string, before it is among messages of others.
+    """
+    for name, text in incoming.properties.items():
+        if not isinstance(text, str):
+            raise TypeError(f"property {name} is to be given as a string, not as {text!r}")
     if incoming.request is None or has_digest(incoming.request):
         return incoming
     given = [f"{name}={text}" for name, text in sorted(incoming.properties.items())]

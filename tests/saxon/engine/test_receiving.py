@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -96,3 +97,18 @@ def test_where_one_is_refused_none_is_stored(engine, bad, kind):
 def test_a_queue_that_is_not_there_is_refused(engine):
     with pytest.raises(MessageError, match="there is no queue c"):
         engine.enqueue_all("c", [IncomingMessage("<m/>")])
+
+
+def test_a_property_that_is_no_string_is_a_mistake_of_the_caller(engine):
+    wrong: dict[str, Any] = {"n": 7}
+    with pytest.raises(TypeError, match="property n is to be given as a string, not as 7"):
+        engine.enqueue("a", "<m/>", wrong)
+    with pytest.raises(TypeError, match="property n is to be given as a string, not as 7"):
+        engine.enqueue_all("a", ["<m/>", IncomingMessage("<m/>", wrong)])
+    assert engine.store.stored("a", 0, 10) == []
+
+
+@pytest.mark.parametrize("limit", [-1, 2**63])
+def test_a_number_of_messages_that_cannot_be_taken_is_a_mistake_of_the_caller(engine, limit):
+    with pytest.raises(ValueError, match=f"can be taken at once, not {limit}"):
+        engine.take("a", limit)
