@@ -63,6 +63,7 @@ def test_it_answers_after_a_moment_without_room_for_a_thread(
     tmp_path: Path, control: ControlServer, monkeypatch: pytest.MonkeyPatch
 ):
     node = ask(tmp_path / "store")
+    assert node.status()["processed"] == 0  # the connection by which it was found has been accepted before
 
     def refuse(*args: object, **options: object) -> threading.Thread:
         monkeypatch.undo()

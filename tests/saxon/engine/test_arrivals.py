@@ -443,7 +443,7 @@ def test_an_error_of_a_message_that_makes_no_other_difference_is_not_seen_by_one
     assert len(running.bodies("errors")) == 1
 
 
-def test_what_a_message_has_led_to_and_waits_comes_before_those_that_have_arrived_with_it(policy: RoundPolicy):
+def test_descendants_that_wait_come_before_those_that_have_arrived_with_it(policy: RoundPolicy):
     text = """
     create queue first create queue later create queue urgent priority 5 create queue out
     create rule lead for first if (/m) then do enqueue <u/> into urgent
@@ -461,7 +461,7 @@ def test_what_a_message_has_led_to_and_waits_comes_before_those_that_have_arrive
     assert running.bodies("out") == ["<waiting>1</waiting>", "<followed/>"]
 
 
-def test_of_messages_that_come_together_none_overtakes_what_another_one_has_led_to(policy: RoundPolicy):
+def test_of_messages_that_come_together_none_overtakes_descendants_of_another_one(policy: RoundPolicy):
     text = """
     create queue in create queue urgent priority 5 create queue out
     create rule lead for in if (/m) then (do enqueue <u>{string(/m)}</u> into urgent, do enqueue <n>{string(/m)}</n> into out)
@@ -506,7 +506,7 @@ def test_messages_of_one_sender_leave_in_their_order_if_what_one_has_read_change
 
 
 @pytest.mark.parametrize(("body", "is_woken"), [("<wait/>", True), ("<ask/>", True), ("<pass/>", False)])
-def test_the_node_is_woken_if_a_message_has_led_to_one_that_waits(policy: RoundPolicy, body: str, is_woken: bool):
+def test_the_node_is_woken_if_a_descendant_waits(policy: RoundPolicy, body: str, is_woken: bool):
     text = """
     create queue in create queue later kind echo create queue asks create queue out
     create rule wait for in if (/wait) then do enqueue <t/> into later with timeout value 60 with target value "out"
@@ -521,7 +521,7 @@ def test_the_node_is_woken_if_a_message_has_led_to_one_that_waits(policy: RoundP
     assert running.woken.is_set() == is_woken
 
 
-def test_what_a_message_has_led_to_is_not_overtaken_if_its_commit_seemed_to_fail(monkeypatch: pytest.MonkeyPatch):
+def test_descendants_are_not_overtaken_if_a_commit_seemed_to_fail(monkeypatch: pytest.MonkeyPatch):
     text = """
     create queue in create queue asks create queue out
     create rule lead for in if (/ask) then do enqueue <a/> into asks

@@ -1,4 +1,4 @@
-"""Whatever arrives, whoever evaluates it and whatever comes meanwhile: what is committed is what a serial execution does.
+"""However messages arrive and are evaluated, and whatever comes meanwhile, what is committed is a serial execution.
 
 Applications are drawn anew in each run. Messages come alone, in groups of one sender, and together with those of others.
 The node evaluates them itself, workers do, or both; now and then there is no worker, or one does not return. An

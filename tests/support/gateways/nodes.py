@@ -76,8 +76,8 @@ def running(
     keep: timedelta = timedelta(days=1),
     **files: str,
 ) -> Iterator[Running]:
-    """An application on a store in the folder. Nothing is collected, so that everything can be looked at, or all is that
-    nobody needs, as it is usual: then messages that have gone at once are not even stored."""
+    """An application on a store in the folder. Messages are kept, so that everything can be looked at. With `keep` of 0,
+    as is usual, messages that are no longer needed are removed, or not even stored."""
     for name, text in files.items():
         (folder / name.replace("_", ".")).write_text(text)
     (folder / "app.dmq").write_text(application)

@@ -37,7 +37,7 @@ class RecordingStore(MemoryStore):
         super().__init__(now=now)
         self.happened: list[Happened] = []
         self.failing = ""
-        """`before` or `after` the next transaction, in which case nobody hears of it."""
+        """`before` or `after` the next transaction, in which case its result is lost."""
 
     def append(self, messages: Sequence[NewMessage], changes: SequenceChanges | None = None) -> list[int]:
         self._fail("before")

@@ -220,7 +220,7 @@ def test_what_only_looks_like_a_habit_is_read_as_before(text: str) -> None:
         ("create slicing ¦on p", "slicing's name is missing", "create slicing NAME"),
     ],
 )
-def test_a_statement_without_a_name_is_told_that_the_name_is_missing(text: str, message: str, hint: str) -> None:
+def test_a_statement_without_a_name_is_reported_as_one_without_its_name(text: str, message: str, hint: str) -> None:
     _, errors = parse_module((QUEUES + text).replace(MARK, ""))
     assert [error.at.start for error in errors if error.at] == [(QUEUES + text).index(MARK)]
     assert message in errors[0].message

@@ -56,7 +56,7 @@ class ConnectionAnswers:
     async def answer(self, message: StoredMessage, attempt: Attempt, connection: str) -> Ended:
         """Store the answer, then send it to the waiting connection. Return the result.
 
-        If it raises, it is in doubt whether the answer is stored, and it is called again, or `note_known`.
+        If it raises, it is in doubt whether the answer was stored, and it is called again, or `note_known`.
         """
         reply = Reply(body=message.body, is_error=ERROR_LEVEL in message.properties)
         answer = None
