@@ -42,7 +42,7 @@ from demaq.evaluation.state.snapshot_reader import Documents, SnapshotReader
 from demaq.quantities import SampleRate
 from demaq.store.operator_records import AuditRecord, Pause
 from demaq.store.protocol import Elision, NewMessage, Step
-from demaq.store.request_names import digest_of, make_request
+from demaq.store.request_names import SEPARATOR, digest_of, make_request, name_of
 from demaq.system_properties import SAMPLED
 from demaq.testing.lab import load_text
 from tests.support.drawing import draw_until, example_count, run_seed
@@ -232,12 +232,25 @@ class Run:
     def _send_group(self) -> None:
         queue, sent = self._draw_group()
         self._note(f"group {_shown([(queue, each) for each in sent])}")
+        is_name_taken = self._is_name_taken(sent)
         try:
             self._expect_order(sent, self.engine.enqueue_all(queue, sent))
+            assert not is_name_taken, "another message has come under the name of a request"
         except MessageError:
             self._follow()
-            assert any([self._serial.is_refused(queue, each) for each in sent]), "it is right"
+            assert is_name_taken or any([self._serial.is_refused(queue, each) for each in sent]), "it is right"
             self._counts["refused"] += 1
+
+    def _is_name_taken(self, sent: Sequence[IncomingMessage]) -> bool:
+        """Return whether a request has the name of another one, in the group or known before, and not its content."""
+        named: dict[str, str] = {}
+        for each in sent:
+            if each.request is not None:
+                name = name_of(each.request)
+                known = {*self.store.requested(name + SEPARATOR), named.setdefault(name, each.request)}
+                if known != {each.request}:
+                    return True
+        return False
 
     def _send_together(self) -> None:
         sent = self._draw_several()

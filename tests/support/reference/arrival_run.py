@@ -175,7 +175,7 @@ class ArrivalRun(SerialRun):
             is_folded = each.passed.folded is not None
             turn = _Turn(number=each.seq, created=made, is_folded=is_folded, has_passed=True)
             self._take_turn(turn, True)
-            self._expect_alone(turn)
+            self._expect_alone(turn, each.is_alone)
             if turn.number in self._waiting:
                 first = self._first()
                 earlier = [number for _, number in created[: place - len(made)]]
@@ -191,11 +191,15 @@ class ArrivalRun(SerialRun):
         self.take_turns()
         self.overtaken += turn.number in self._waiting
 
-    def _expect_alone(self, turn: _Turn) -> None:
-        """Let nothing be processed before its turn on arrival that others may see."""
+    def _expect_alone(self, turn: _Turn, has_read_nothing: bool = False) -> None:
+        """Let nothing be processed before its turn on arrival that others may see, or that may see others.
+
+        What has read nothing is only compared in its turn: rules that would read did not apply to it.
+        """
         if turn.number in self._waiting:
             kept = self._known.get(turn.number)
-            may_be_first = kept is not None and self._is_alone(kept.queue) and not kept.slices
+            is_alone = kept is not None and (has_read_nothing or self._is_alone(kept.queue))
+            may_be_first = kept is not None and is_alone and not kept.slices
             may_be_first = may_be_first and not any(["<error" in new.body for new, _ in turn.created])
             assert may_be_first, f"message {turn.number} was processed before its turn"
 
