@@ -500,6 +500,7 @@ def _shown(sent: Sequence[tuple[str, IncomingMessage]]) -> str:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.draws
 def test_what_arrives_is_committed_as_in_a_serial_execution(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name, value in SETTINGS:
